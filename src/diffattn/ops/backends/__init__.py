@@ -1,0 +1,1 @@
+"""One module a backend, each with `why_not(inputs)`, `cost(inputs)` and `forward(inputs)`; none imports another."""

@@ -1,0 +1,159 @@
+"""Ordinary attention on torch's fused kernels, called so that it stays fused and never repeats K or V.
+
+Several groups of query heads share one set of keys and values. What is called depends on what a query may see:
+
+- the same keys for every query (decoding): the query group of a KV head is folded into the query length, all groups
+  in one call, so that K and V are read once;
+- causal, Tq = Tk: one causal call a member of the group, on K and V as they are;
+- causal, Tq < Tk: the keys before the last Tq in a folded call, the rest as the square, joined by their log-sum-exps
+  (`rectangle.py`), so that no Tq x Tk matrix is built;
+- anything else: a boolean mask, `[B, 1 or H, Tq, Tk]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from diffattn.ops.masks import visible, zero_unseen
+from diffattn.ops.rectangle import causal_rectangle
+from diffattn.ops.types import Sight
+
+__all__ = ["fused_attention", "fused_cost"]
+
+
+def fused_attention(
+    queries: Sequence[Tensor], k: Tensor, v: Tensor, sight: Sight, scale: float, dropout_p: float = 0.0
+) -> list[Tensor]:
+    """`softmax(q k^T scale) v` for each of `queries`.
+
+    Args:
+        queries: tensors `[B, H_i, Tq, W]`, Hkv divides every H_i.
+        k: `[B, Hkv, Tk, W]`.
+        v: `[B, Hkv, Tk, Dv]`.
+        sight: which keys a query may see.
+
+    Returns:
+        One `[B, H_i, Tq, Dv]` a tensor of queries, in their dtype; rows that see nothing are 0.
+    """
+    k, v, sight = _drop_unread_keys(k, v, sight)
+    if 0 in (sight.q_length, sight.k_length, k.shape[0]):
+        return [q.new_zeros(*q.shape[:3], v.shape[3]) for q in queries]
+    blind = sight.q_length - sight.k_length
+    if sight.causal and not sight.needs_mask and blind > 0:
+        rest = fused_attention(
+            [q[:, :, blind:] for q in queries],
+            k,
+            v,
+            replace(sight, q_length=sight.k_length),
+            scale,
+            dropout_p,
+        )
+        return [F.pad(out, (0, 0, blind, 0)) for out in rest]
+    width, value_width = k.shape[3], v.shape[3]
+    if width == value_width:
+        return _equal_widths(queries, k, v, sight, scale, dropout_p)
+    pieces = [F.pad(piece, (0, width - piece.shape[3])) for piece in v.split(width, dim=3)]
+    parts = [_equal_widths(queries, k, piece, sight, scale, dropout_p) for piece in pieces]
+    return [torch.cat(outs, dim=3)[..., :value_width] for outs in zip(*parts, strict=True)]
+
+
+def fused_cost(sight: Sight, dropout_p: float = 0.0) -> str | None:
+    """What a call builds beyond linear memory, in words; None where nothing."""
+    if dropout_p:
+        return "dropout: torch's kernels build the maps, B x H x Tq x Tk each"
+    if not sight.needs_mask or sight.same_for_all_queries:
+        return None
+    return "builds a boolean mask, B x Tq x Tk, or B x H x Tq x Tk where it differs by head"
+
+
+def _drop_unread_keys(k: Tensor, v: Tensor, sight: Sight) -> tuple[Tensor, Tensor, Sight]:
+    """Where all rows hold equally many valid keys, the rest of a static cache is cut off, without a copy.
+
+    Reading the lengths is free on the CPU; elsewhere it would wait for the device, and tracing forbids it.
+    """
+    if sight.k_lengths is None or sight.k_lengths.device.type != "cpu" or torch.compiler.is_compiling():
+        return k, v, sight
+    lengths = set(sight.k_lengths.tolist())
+    if len(lengths) != 1:
+        return k, v, sight
+    n = min(max(lengths.pop(), 0), sight.k_length)
+    mask = sight.mask if sight.mask is None or sight.mask.shape[3] == 1 else sight.mask[..., :n]
+    segments = sight.segment_ids and (sight.segment_ids[0], sight.segment_ids[1][:, :n])
+    return (
+        k[:, :, :n],
+        v[:, :, :n],
+        replace(sight, k_length=n, mask=mask, segment_ids=segments, k_lengths=None),
+    )
+
+
+def _equal_widths(
+    queries: Sequence[Tensor], k: Tensor, v: Tensor, sight: Sight, scale: float, dropout_p: float
+) -> list[Tensor]:
+    if sight.needs_mask:
+        return _masked(queries, k, v, sight, scale, dropout_p)
+    if sight.same_for_all_queries:
+        return _folded(queries, k, v, None, scale, dropout_p)
+    if sight.q_length < sight.k_length:
+        if k.device.type == "cpu" and not dropout_p:
+            return _ungroup(causal_rectangle(_group(queries, k.shape[1]), k, v, scale), queries)
+        return _masked(queries, k, v, sight, scale, dropout_p)
+    return [_by_member(q, k, v, None, scale, dropout_p, causal=True) for q in queries]
+
+
+def _masked(
+    queries: Sequence[Tensor], k: Tensor, v: Tensor, sight: Sight, scale: float, dropout_p: float
+) -> list[Tensor]:
+    seen = visible(sight, k.device)
+    assert seen is not None
+    k, v = zero_unseen(k, seen), zero_unseen(v, seen)
+    sighted = seen.any(dim=-1, keepdim=True)
+    allowed = seen | ~sighted  # a row that sees nothing attends to all, and is set to 0 afterwards
+    if sight.same_for_all_queries and seen.shape[1] == 1:
+        outs = _folded(queries, k, v, allowed, scale, dropout_p)
+    else:
+        outs = [_by_member(q, k, v, allowed, scale, dropout_p) for q in queries]
+    return [out.masked_fill(~sighted, 0.0) for out in outs]
+
+
+def _folded(
+    queries: Sequence[Tensor], k: Tensor, v: Tensor, mask: Tensor | None, scale: float, dropout_p: float
+) -> list[Tensor]:
+    """All groups as more queries of their KV head: one call that reads K and V once."""
+    grouped = _group(queries, k.shape[1])
+    out = F.scaled_dot_product_attention(grouped.flatten(2, 3), k, v, mask, dropout_p, scale=scale)
+    return _ungroup(out.view(*grouped.shape), queries)
+
+
+def _by_member(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float, dropout_p: float, causal: bool = False
+) -> Tensor:
+    """One call a member of the query group, on K and V as they are; on the CPU `enable_gqa` would repeat them."""
+    members = q.shape[1] // k.shape[1]
+    if members == 1 or (mask is None and q.is_cuda):
+        return F.scaled_dot_product_attention(
+            q, k, v, mask, dropout_p, is_causal=causal, scale=scale, enable_gqa=members > 1
+        )
+    masks: list[Tensor | None] = [mask] * members
+    if mask is not None and mask.shape[1] > 1:
+        masks = [mask[:, j::members] for j in range(members)]
+    outs = [
+        F.scaled_dot_product_attention(q[:, j::members], k, v, masks[j], dropout_p, is_causal=causal, scale=scale)
+        for j in range(members)
+    ]
+    # The kernel writes [B, Tq, H, D]; stacked in that order, a layer's reshape to [B, Tq, H * D] is free.
+    return torch.stack([out.transpose(1, 2) for out in outs], dim=3).flatten(2, 3).transpose(1, 2)
+
+
+def _group(queries: Sequence[Tensor], kv_heads: int) -> Tensor:
+    """All queries by their KV head, `[B, Hkv, G, Tq, W]`; G is the sum of the groups' sizes."""
+    return torch.cat([q.unflatten(1, (kv_heads, -1)) for q in queries], dim=2)
+
+
+def _ungroup(out: Tensor, queries: Sequence[Tensor]) -> list[Tensor]:
+    sizes = [q.shape[1] // out.shape[1] for q in queries]
+    return [part.flatten(1, 2) for part in out.split(sizes, dim=2)]

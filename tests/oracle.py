@@ -1,0 +1,90 @@
+"""Differential attention as nested loops over numbers, written from the formula; shares no code with the package."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def dot(a, b):
+    return math.fsum(x * y for x, y in zip(a, b, strict=True))
+
+
+def softmax_row(scores, may_see):
+    """Weights of one query: 0 for keys it may not see, all 0 where it sees none."""
+    seen = [s for s, ok in zip(scores, may_see, strict=True) if ok]
+    if not seen:
+        return [0.0] * len(scores)
+    top = max(seen)
+    powers = [math.exp(s - top) if ok else 0.0 for s, ok in zip(scores, may_see, strict=True)]
+    total = math.fsum(powers)
+    return [p / total for p in powers]
+
+
+def lam_at(lam, b, h, t):
+    if isinstance(lam, (int, float)):
+        return float(lam)
+    if lam.ndim == 0:
+        return lam.item()
+    i, j, k = ((0 if size == 1 else index) for size, index in zip(lam.shape, (b, h, t), strict=True))
+    return lam[i, j, k].item()
+
+
+def loop_attention(q1, q2, k, v, lam, may_see, scale=None) -> Tensor:
+    """`may_see(b, h, i, j) -> bool`; returns float64 `[B, H, Tq, Dv]`."""
+    B, H, Tq, D = q1.shape
+    noise_repeat, kv_repeat = H // q2.shape[1], H // k.shape[1]
+    Tk, Dv = k.shape[2], v.shape[3]
+    scale = 1.0 / math.sqrt(D) if scale is None else scale
+    a, c, keys, values = (t.double().tolist() for t in (q1, q2, k, v))
+    pair = k.shape[3] == 2 * D
+    out = torch.zeros(B, H, Tq, Dv, dtype=torch.float64)
+    for b in range(B):
+        for h in range(H):
+            g = h // kv_repeat
+            first = [row[:D] for row in keys[b][g]]
+            second = [row[D:] if pair else row for row in keys[b][g]]
+            for i in range(Tq):
+                ok = [may_see(b, h, i, j) for j in range(Tk)]
+                signal = softmax_row(
+                    [dot(a[b][h][i], key) * scale if s else 0.0 for key, s in zip(first, ok, strict=True)], ok
+                )
+                noise = softmax_row(
+                    [
+                        dot(c[b][h // noise_repeat][i], key) * scale if s else 0.0
+                        for key, s in zip(second, ok, strict=True)
+                    ],
+                    ok,
+                )
+                weight = lam_at(lam, b, h, i)
+                for d in range(Dv):
+                    out[b, h, i, d] = math.fsum(
+                        (signal[j] - weight * noise[j]) * values[b][g][j][d] for j in range(Tk) if ok[j]
+                    )
+    return out
+
+
+def rules(Tq, Tk, *, causal=True, window=None, mask=None, k_lengths=None, segment_ids=None):
+    """The contract's restrictions, one key at a time."""
+
+    def may_see(b, h, i, j):
+        end = Tk if k_lengths is None else int(k_lengths[b])
+        own = i + end - Tq
+        if j >= end or (causal and j > own):
+            return False
+        if isinstance(window, tuple) and not own - window[0] <= j <= own + window[1]:
+            return False
+        if isinstance(window, int) and j <= own - window:
+            return False
+        if segment_ids is not None and segment_ids[0][b, i] != segment_ids[1][b, j]:
+            return False
+        if mask is None:
+            return True
+        if mask.ndim == 2:
+            return bool(mask[b, j])
+        index = tuple(0 if size == 1 else at for size, at in zip(mask.shape, (b, h, i, j), strict=True))
+        return bool(mask[index])
+
+    return may_see

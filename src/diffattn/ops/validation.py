@@ -66,6 +66,8 @@ def validate_sight(
     _check_window(window, causal)
     batch, heads, q_length, _ = q.shape
     k_length = k.shape[2]
+    if isinstance(window, int) and window >= k_length:
+        window = None  # no key is farther back than that
     return Sight(
         q_length=q_length,
         k_length=k_length,

@@ -1,0 +1,55 @@
+"""What every measure needs of a model: its mode set and put back, its device, a clock that waits for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+from diffattn.errors import UserError
+
+__all__ = ["check_length", "clock", "device_of", "mode", "require_positive"]
+
+
+@contextmanager
+def mode(model: nn.Module, *, training: bool) -> Iterator[None]:
+    """Set training or evaluation mode, then give every module back the mode that it had."""
+    before = {module: module.training for module in model.modules()}
+    model.train(training)
+    try:
+        yield
+    finally:
+        for module, was_training in before.items():
+            module.training = was_training
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """The device of the model's first parameter."""
+    return next(model.parameters()).device
+
+
+def clock(device: torch.device) -> float:
+    """Seconds, read once everything queued on the device has been done."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    elif device.type == "mps":
+        torch.mps.synchronize()
+    return time.perf_counter()
+
+
+def require_positive(config: object, *names: str) -> None:
+    """Raise a ValueError that names the first of these fields that is below 1."""
+    for name in names:
+        value = getattr(config, name)
+        if value < 1:
+            raise ValueError(f"{type(config).__name__}: {name} must be at least 1, not {value}")
+
+
+def check_length(model: nn.Module, length: int, what: str) -> None:
+    """Raise a UserError where `length` tokens are more than the model has positions for."""
+    longest = getattr(model.config, "max_position_embeddings", None)
+    if longest is not None and length > longest:
+        raise UserError(f"{what} of {length} tokens is longer than the model's {longest}: use at most {longest}")

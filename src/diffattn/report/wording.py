@@ -1,0 +1,70 @@
+"""Numbers and names as a reader sees them; the page, the terminal's table and the verdict share these."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["bytes_text", "count", "decimals_for", "finite", "join_words", "number", "signed", "variant_name"]
+
+_NAMES = {"softmax": "softmax", "gated": "gated", "v1": "V1", "v2": "V2"}
+
+
+def variant_name(variant: str) -> str:
+    """The name a reader sees of a variant: "v1" becomes "V1"; an unknown one stays as it is."""
+    return _NAMES.get(variant, str(variant))
+
+
+def finite(value: Any) -> float | None:
+    """`value` as a float, or None where it is missing, NaN or infinite (a run that broke down)."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        as_float = float(value)
+    except OverflowError:
+        return None
+    return as_float if math.isfinite(as_float) else None
+
+
+def number(value: float, digits: int = 4) -> str:
+    """`value` with `digits` significant digits, never in powers of ten: 1,234 and 0.01234."""
+    if value == 0:
+        return "0"
+    return f"{value:,.{_decimals(value, digits)}f}"
+
+
+def count(value: float) -> str:
+    """A whole number with thousands separated: 1,048,576."""
+    return f"{round(value):,}"
+
+
+def signed(value: float, decimals: int) -> str:
+    """`value` with its sign and a fixed number of decimals; zero has no sign."""
+    text = f"{value:+,.{decimals}f}"
+    return text if float(text.replace(",", "")) else f"{0:.{decimals}f}"
+
+
+def decimals_for(values: Sequence[float], digits: int = 3) -> int:
+    """Decimals that give the largest of `values` three significant digits and hide none that is not zero."""
+    sizes = [abs(value) for value in values if value]
+    if not sizes:
+        return digits
+    return min(8, max(_decimals(max(sizes), digits), _decimals(min(sizes), 1)))
+
+
+def bytes_text(value: float) -> str:
+    """A number of bytes in MiB, from 1,024 MiB on in GiB."""
+    mebibytes = value / 2**20
+    return f"{mebibytes / 1024:,.2f} GiB" if mebibytes >= 1024 else f"{mebibytes:,.0f} MiB"
+
+
+def join_words(words: Sequence[str], last: str = "and") -> str:
+    """A list as a sentence has it: "a, b and c"."""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} {last} {words[-1]}"
+
+
+def _decimals(value: float, digits: int) -> int:
+    return max(0, digits - 1 - math.floor(math.log10(abs(value))))

@@ -75,15 +75,6 @@ def test_every_cache_gives_the_same_tokens(attention, implementation, shape):
         assert torch.equal(model.generate(ids, **{CACHE: GrowingCache()}, **settings), without)
 
 
-def test_compiled_decoding_gives_the_same_tokens():
-    """On a static cache generate compiles the step by default."""
-    model = build("v2")
-    ids, mask = left_padded()
-    settings = {"max_new_tokens": 6, "do_sample": False, "attention_mask": mask}
-    compiled = model.generate(ids, cache_implementation="static", **settings)
-    assert torch.equal(compiled, model.generate(ids, **settings))
-
-
 @pytest.mark.parametrize("attention", VARIANTS)
 def test_static_cache_longer_than_the_prompt(attention):
     model = build(attention)

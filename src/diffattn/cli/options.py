@@ -1,0 +1,116 @@
+"""Options that several commands have, and how they report. Imports nothing heavy."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from diffattn.errors import UserError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = [
+    "BatchSize",
+    "Context",
+    "Data",
+    "Dtype",
+    "JsonFile",
+    "LearningRate",
+    "MatchParameters",
+    "PresetName",
+    "Tokens",
+    "check_json",
+    "loading",
+    "report_console",
+    "resumable",
+    "write_report_json",
+]
+
+Data = Annotated[
+    str,
+    typer.Option(
+        help="The corpus: stdlib (the source of Python's standard library), wikitext-2 (from the Hugging Face hub), "
+        "or the path of a text file or of a folder with train, valid and test as .txt or .txt.gz."
+    ),
+]
+PresetName = Annotated[str, typer.Option(help="The size: quick (minutes) or small (about 3M parameters).")]
+Tokens = Annotated[int | None, typer.Option(help="Tokens to train on.", show_default="the preset's")]
+Context = Annotated[int | None, typer.Option(help="Tokens in a sequence.", show_default="the preset's")]
+BatchSize = Annotated[int | None, typer.Option(help="Sequences in a step.", show_default="the preset's")]
+LearningRate = Annotated[float | None, typer.Option(help="The peak learning rate.", show_default="the preset's")]
+Dtype = Annotated[
+    str | None,
+    typer.Option(help="float32, or bfloat16 for autocast in training.", show_default="the preset's"),
+]
+MatchParameters = Annotated[
+    bool, typer.Option(help="Fit the feed-forward's width so that the model has the baseline's parameters.")
+]
+JsonFile = Annotated[
+    Path | None,
+    typer.Option("--json", help="Write the results as JSON to this file; - is standard output, with nothing else."),
+]
+
+
+def check_json(path: Path | None) -> None:
+    """Refuse, before any work is done, a file for JSON that cannot be written.
+
+    Raises:
+        UserError: it is a folder, or its folder is missing.
+    """
+    if path is not None and str(path) != "-" and (path.is_dir() or not path.absolute().parent.is_dir()):
+        raise UserError(f"the JSON file {path} cannot be written: name a file in a folder that exists")
+
+
+def write_report_json(path: Path | None, value: Any) -> None:
+    """Write `value` where `--json` asked for it, if it did.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    from diffattn.training.storage import to_json, write_json
+
+    if path is None:
+        return
+    if str(path) == "-":
+        sys.stdout.write(to_json(value))
+        return
+    try:
+        write_json(path, value)
+    except OSError as error:
+        raise UserError(f"the JSON file {path} cannot be written ({error.strerror}): name another") from error
+
+
+def report_console(path: Path | None) -> Console:
+    """Where to print for people: standard output, but standard error where that belongs to the JSON."""
+    from rich.console import Console
+
+    return Console(stderr=path is not None and str(path) == "-", highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Around the first imports: says what takes so long where they take longer than two seconds."""
+    notice = threading.Timer(2.0, lambda: print("loading torch and transformers", file=sys.stderr, flush=True))
+    notice.daemon = True
+    notice.start()
+    try:
+        yield
+    finally:
+        notice.cancel()
+
+
+@contextmanager
+def resumable(command: str) -> Iterator[None]:
+    """Say on Ctrl-C how to go on, and leave with status 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(f"\ndiffattn: stopped; the same command goes on from here: {command}", file=sys.stderr)
+        raise typer.Exit(130) from None

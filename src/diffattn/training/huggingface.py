@@ -1,0 +1,112 @@
+"""The Trainer, set up so that nothing in it depends on the model's attention."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+import transformers
+from torch import Tensor
+from torch.optim import AdamW
+from torch.optim.lr_scheduler import LambdaLR
+from transformers import PreTrainedModel, Trainer, TrainingArguments
+from transformers.trainer_callback import PrinterCallback
+
+from diffattn.training.loss import next_token_loss
+from diffattn.training.order import OrderedBlocks
+from diffattn.training.settings import TrainingSettings
+
+__all__ = ["make_trainer", "quiet"]
+
+
+class _Trainer(Trainer):
+    """Takes the loss from hidden states, see `loss`, and knows no attention but through the model's own forward."""
+
+    dtype = "float32"
+
+    def compute_loss(
+        self,
+        model: PreTrainedModel,
+        inputs: dict[str, Tensor],
+        return_outputs: bool = False,
+        num_items_in_batch: Tensor | int | None = None,
+    ) -> Tensor:
+        """The mean over the tokens of a step, all its forwards together, where the Trainer has counted them."""
+        tokens = inputs["input_ids"]
+        with torch.autocast(tokens.device.type, torch.bfloat16, enabled=self.dtype == "bfloat16"):
+            hidden = model.base_model(input_ids=tokens, use_cache=False).last_hidden_state
+            return next_token_loss(hidden, model.get_output_embeddings().weight, tokens, num_items_in_batch)
+
+
+def make_trainer(model: PreTrainedModel, examples: OrderedBlocks, settings: TrainingSettings, folder: Path) -> Trainer:
+    if settings.gradient_checkpointing:
+        # The older name warns in newer releases, the newer one is missing in older ones.
+        getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
+    trainer = _Trainer(
+        model=model,
+        args=_arguments(settings, folder, model.device),
+        train_dataset=examples,
+        optimizers=_optimizer(model, settings),
+    )
+    trainer.dtype = settings.dtype
+    trainer.remove_callback(PrinterCallback)
+    return trainer
+
+
+def _arguments(settings: TrainingSettings, folder: Path, device: torch.device) -> TrainingArguments:
+    arguments = TrainingArguments(
+        output_dir=str(folder),
+        max_steps=settings.steps,
+        per_device_train_batch_size=settings.batch_size,
+        gradient_accumulation_steps=settings.gradient_accumulation,
+        max_grad_norm=settings.max_grad_norm,
+        seed=settings.seed,
+        data_seed=settings.seed,
+        train_sampling_strategy="sequential",
+        save_strategy="steps",
+        save_steps=settings.save_steps,
+        # The one before stays until the newest is marked as complete.
+        save_total_limit=2,
+        logging_strategy="no",
+        # A loss that is not finite is what the log is there to show.
+        logging_nan_inf_filter=False,
+        report_to="none",
+        disable_tqdm=True,
+        use_cpu=device.type == "cpu",
+        dataloader_num_workers=0,
+        dataloader_pin_memory=device.type == "cuda",
+        remove_unused_columns=False,
+    )
+    if device.type == "cuda":
+        # With several GPUs the Trainer would split each batch among them: here one GPU trains one model.
+        arguments._n_gpu = 1
+    return arguments
+
+
+def _optimizer(model: PreTrainedModel, settings: TrainingSettings) -> tuple[AdamW, LambdaLR]:
+    matrices = [parameter for parameter in model.parameters() if parameter.ndim >= 2]
+    vectors = [parameter for parameter in model.parameters() if parameter.ndim < 2]
+    groups = [
+        {"params": matrices, "weight_decay": settings.weight_decay},
+        {"params": vectors, "weight_decay": 0.0},
+    ]
+    betas = (settings.beta1, settings.beta2)
+    optimizer = AdamW(groups, lr=settings.learning_rate, betas=betas, fused=True)
+    return optimizer, LambdaLR(optimizer, settings.learning_rate_factor)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep back Transformers' bars, and what it warns of on resuming: tied weights that are rightly in no file."""
+    logging = transformers.logging
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()

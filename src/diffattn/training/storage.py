@@ -1,0 +1,79 @@
+"""JSON files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from diffattn.errors import UserError
+
+__all__ = ["make_folder", "read_json", "to_json", "write_json"]
+
+
+def to_json(value: Any) -> str:
+    """`value` as JSON text that every reader takes: NaN and infinity, which JSON has not, become null."""
+    return json.dumps(_plain(value), indent=1, allow_nan=False) + "\n"
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` to a temporary file beside `path`, then rename it: nobody ever sees half of it."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(to_json(value))
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read_json(path: Path) -> Any:
+    """What the file holds, or None where there is no such file.
+
+    Raises:
+        UserError: the file is no JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise UserError(f"{path} is damaged ({error}): delete it and start again") from error
+
+
+def make_folder(folder: Path) -> Path:
+    """Make the folder and those above it, where they are missing.
+
+    Raises:
+        UserError: it cannot be made, or a file has its name.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UserError(f"the folder {folder} cannot be written ({reason}): give another") from error
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

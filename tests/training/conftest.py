@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import pytest
+
+from diffattn.data import load_corpus, prepare
+from tiny import one_thread, write_corpus
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    with one_thread():
+        yield
+
+
+@pytest.fixture(scope="session")
+def corpus_folder(tmp_path_factory):
+    return write_corpus(tmp_path_factory.mktemp("tiny") / "words")
+
+
+@pytest.fixture(scope="session")
+def data(corpus_folder, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("prepared")
+    return prepare(load_corpus(corpus_folder), vocab_size=300, folder=folder, progress=False)

@@ -12,7 +12,22 @@ from diffattn.experiments.presets import Preset
 from diffattn.experiments.request import CompareRequest
 from diffattn.training import TrainingSettings
 
-WORDS = "alpha beta gamma delta one two three four five six seven eight nine ten".split()
+WORDS = [
+    "alpha",
+    "beta",
+    "gamma",
+    "delta",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+]
 SETTINGS = TrainingSettings(tokens=16 * 2 * 40, context=16, batch_size=2, learning_rate=1e-2, save_every=4, log_every=4)
 
 

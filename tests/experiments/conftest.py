@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tiny import one_thread, write_corpus
 
 

@@ -63,7 +63,7 @@ def test_arguments(arguments, named):
 
 def test_lam_of_shape_h_is_refused_even_where_h_equals_tq():
     q = torch.randn(1, 4, 4, 8)
-    with pytest.raises(ValueError, match="^lam"):
+    with pytest.raises(ValueError, match=r"^lam"):
         diff_attention(q, q, q, q, torch.rand(4))
 
 

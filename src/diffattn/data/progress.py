@@ -37,4 +37,5 @@ def delayed_progress(
         timer.cancel()
         if timer.ident is not None:
             timer.join()
-        bar.stop()
+        if bar.live.is_started:
+            bar.stop()

@@ -81,3 +81,12 @@ def test_explain_backends_states_costs():
     padding = torch.ones(1, T).bool()
     assert "sdpa" not in explain_backends(q1, q2, k, v, 0.5, causal=False, mask=padding).costs
     assert "auto takes sdpa" in str(report)
+
+
+def test_the_path_of_gpus_for_fewer_queries_than_keys():
+    """Torch's lower right alignment; on the CPU it builds the mask, which shows the values alone."""
+    from diffattn.ops.fused import _lower_right
+
+    q1, _, k, v = inputs(H=4, Hkv=2, Tq=5, Tk=9, grad=False)
+    expected = diff_attention(q1, q1, k, v, 0.0, backend="reference")
+    torch.testing.assert_close(_lower_right(q1, k, v, D**-0.5), expected)

@@ -5,8 +5,8 @@ Several groups of query heads share one set of keys and values. What is called d
 - the same keys for every query (decoding): the query group of a KV head is folded into the query length, all groups
   in one call, so that K and V are read once;
 - causal, Tq = Tk: one causal call a member of the group, on K and V as they are;
-- causal, Tq < Tk: the keys before the last Tq in a folded call, the rest as the square, joined by their log-sum-exps
-  (`rectangle.py`), so that no Tq x Tk matrix is built;
+- causal, Tq < Tk, on the CPU: the keys before the last Tq in a folded call, the rest as the square, joined by their
+  log-sum-exps (`rectangle.py`), so that no Tq x Tk matrix is built; on a GPU torch's lower right alignment;
 - anything else: a boolean mask, `[B, 1 or H, Tq, Tk]`.
 """
 
@@ -18,6 +18,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.nn.attention.bias import causal_lower_right
 
 from diffattn.ops.masks import visible, zero_unseen
 from diffattn.ops.rectangle import causal_rectangle
@@ -99,9 +100,11 @@ def _equal_widths(
     if sight.same_for_all_queries:
         return _folded(queries, k, v, None, scale, dropout_p)
     if sight.q_length < sight.k_length:
-        if k.device.type == "cpu" and not dropout_p:
+        if dropout_p:
+            return _masked(queries, k, v, sight, scale, dropout_p)
+        if k.device.type == "cpu":
             return _ungroup(causal_rectangle(_group(queries, k.shape[1]), k, v, scale), queries)
-        return _masked(queries, k, v, sight, scale, dropout_p)
+        return [_lower_right(q, k, v, scale) for q in queries]
     return [_by_member(q, k, v, None, scale, dropout_p, causal=True) for q in queries]
 
 
@@ -141,11 +144,33 @@ def _by_member(
     masks: list[Tensor | None] = [mask] * members
     if mask is not None and mask.shape[1] > 1:
         masks = [mask[:, j::members] for j in range(members)]
-    outs = [
-        F.scaled_dot_product_attention(q[:, j::members], k, v, masks[j], dropout_p, is_causal=causal, scale=scale)
-        for j in range(members)
-    ]
-    # The kernel writes [B, Tq, H, D]; stacked in that order, a layer's reshape to [B, Tq, H * D] is free.
+    return _stack_members(
+        [
+            F.scaled_dot_product_attention(member, k, v, seen, dropout_p, is_causal=causal, scale=scale)
+            for member, seen in zip(_members(q, k.shape[1]), masks, strict=True)
+        ]
+    )
+
+
+def _lower_right(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
+    """Causal with Tq < Tk on a GPU, whose fused kernels know this alignment (elsewhere torch builds the mask)."""
+    bias = causal_lower_right(q.shape[2], k.shape[2])
+    return _stack_members(
+        [F.scaled_dot_product_attention(member, k, v, bias, scale=scale) for member in _members(q, k.shape[1])]
+    )
+
+
+def _members(q: Tensor, kv_heads: int) -> list[Tensor]:
+    """The query group's members, each `[B, Hkv, Tq, W]`, as views."""
+    size = q.shape[1] // kv_heads
+    return [q[:, j::size] for j in range(size)]
+
+
+def _stack_members(outs: Sequence[Tensor]) -> Tensor:
+    """`[B, H, Tq, W]` from the members' outputs.
+
+    The kernels write [B, Tq, H, W]; stacked in that order, a layer's reshape to [B, Tq, H * W] is free.
+    """
     return torch.stack([out.transpose(1, 2) for out in outs], dim=3).flatten(2, 3).transpose(1, 2)
 
 

@@ -13,8 +13,8 @@ WIKITEXT = Path(__file__).resolve().parents[3] / "shared" / "data" / "wikitext-2
 
 def test_by_hand() -> None:
     corpus = Corpus("tiny", {"train": ["a a b\n", "a"], "validation": ["b"], "test": ["a c\n", "d"]})
-    # Train: a 3, b 1, <eos> 1: 5 words of 3 types, so denominators are 9; c and d share the unseen type and are spelled:
-    # bytes a 3, b 1, ends 4, each of 257 symbols one more, so denominators are 265.
+    # Train: a 3, b 1, <eos> 1: 5 words of 3 types, so denominators are 9; c and d share the unseen type and
+    # are spelled: bytes a 3, b 1, ends 4, each of 257 symbols one more, so denominators are 265.
     spelled = math.log(1 / 265) + math.log(5 / 265)
     expected = math.exp(-(math.log(4 / 9) + 2 * (math.log(1 / 9) + spelled) + math.log(2 / 9)) / 4)
     assert add_one_unigram(corpus, "test") == pytest.approx(expected, rel=1e-12)

@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from transformers import AutoConfig, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
+from transformers import (
+    AutoConfig,
+    Gemma2Config,
+    GPTNeoXConfig,
+    LlamaConfig,
+    MistralConfig,
+    MixtralConfig,
+    Qwen2Config,
+    Qwen3Config,
+    StableLmConfig,
+)
 
 from diffattn.models import VARIANTS, DiffTransformerConfig, DiffTransformerForCausalLM, count_parameters
 
@@ -149,6 +159,9 @@ def test_round_trip(tmp_path):
         ({"layer_types": ["full_attention"]}, "layer_types: expected 8 entries"),
         ({"layer_types": ["chunked"] * 8}, "layer_types: expected full_attention or"),
         ({"layer_types": ["sliding_attention"] * 8}, "sliding_window: expected"),
+        ({"layer_types": ["sliding_attention"] * 8, "sliding_window": -4}, "sliding_window: expected"),
+        ({"attention": "v1", "lambda_init": ["a"] * 8}, "lambda_init: expected numbers"),
+        ({"map_dim": 0, "head_dim": 0}, "map_dim: expected an even width"),
     ],
 )
 def test_numbers_that_do_not_fit(fields, said):
@@ -156,10 +169,19 @@ def test_numbers_that_do_not_fit(fields, said):
         DiffTransformerConfig(**fields)
 
 
-def test_a_baseline_must_be_ordinary_and_llama_like():
-    with pytest.raises(ValueError, match="differential already"):
+def test_a_baseline_must_be_ordinary_and_of_the_family():
+    with pytest.raises(ValueError, match="^config: expected ordinary attention"):
         DiffTransformerConfig.from_baseline(DiffTransformerConfig.from_baseline(llama(), "v2"), "v1")
-    from transformers import ViTMAEConfig
+    for other in (GPTNeoXConfig(), Gemma2Config(), StableLmConfig(), MixtralConfig()):
+        with pytest.raises(
+            ValueError, match=rf"^config: expected a model of the family llama, .* got '{other.model_type}'"
+        ):
+            DiffTransformerConfig.from_baseline(other, "v2")
 
-    with pytest.raises(ValueError, match="it lacks vocab_size"):
-        DiffTransformerConfig.from_baseline(ViTMAEConfig(), "v2")
+
+@pytest.mark.parametrize("attention", VARIANTS)
+def test_overrides_reach_the_baseline_that_is_matched(attention):
+    config = DiffTransformerConfig.from_baseline(llama(), attention, match_parameters=True, num_hidden_layers=5)
+    assert config.layer_types == ["full_attention"] * 5
+    per_step = 8 * 3 * config.hidden_size * 5
+    assert abs(config.unmatched_parameters) <= per_step / 2

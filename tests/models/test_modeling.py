@@ -8,7 +8,7 @@ import json
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModel, AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, StaticCache
+from transformers import AutoModel, AutoModelForCausalLM, GenerationConfig, LlamaConfig, LlamaForCausalLM, StaticCache
 
 from diffattn.models import VARIANTS, DiffTransformerConfig, DiffTransformerForCausalLM, GrowingCache
 from diffattn.models.compat import CACHE
@@ -342,3 +342,41 @@ def test_growing_cache_writes_in_place_and_leaves_training_alone():
 def test_wrong_inputs():
     with pytest.raises(ValueError, match="exactly one of input_ids"):
         build("v2")()
+
+
+def test_copies_of_a_growing_cache_grow_apart():
+    model = build("v2")
+    prefix, ids = tokens(1, 10), [tokens(1, 4, seed=seed) for seed in (5, 6)]
+    with torch.no_grad():
+        cache = GrowingCache()
+        model(prefix, **{CACHE: cache})
+        other = copy.copy(cache)
+        other.layers = [copy.copy(layer) for layer in cache.layers]
+        model(ids[0], **{CACHE: cache})
+        model(ids[1], **{CACHE: other})
+        last = tokens(1, 1, seed=7)
+        for suffix, held in zip(ids, (cache, other), strict=True):
+            assert_same(model(last, **{CACHE: held}).logits, model(torch.cat([prefix, suffix, last], 1)).logits[:, -1:])
+
+
+def test_growing_cache_begun_in_inference_mode():
+    model = build("v2")
+    cache = GrowingCache()
+    with torch.inference_mode():
+        model(tokens(1, 5), **{CACHE: cache})
+    with torch.no_grad():
+        step = model(tokens(1, 1, seed=3), **{CACHE: cache}).logits
+        assert_same(step, model(torch.cat([tokens(1, 5), tokens(1, 1, seed=3)], 1)).logits[:, -1:])
+
+
+@pytest.mark.parametrize("attention", ["v1", "v2"])
+def test_continuous_batching_runs_on_sdpa(attention):
+    model = build(attention, "sdpa")
+    prompts = [tokens(9)[:7].tolist(), tokens(5, seed=4).tolist()]
+    settings = {"max_new_tokens": 5, "do_sample": False}
+    config = GenerationConfig(**settings, eos_token_id=-1, pad_token_id=0)
+    outputs = model.generate_batch(inputs=prompts, generation_config=config)
+    got = [out.generated_tokens for out in sorted(outputs.values(), key=lambda out: len(out.prompt_ids), reverse=True)]
+    for prompt, generated in zip(prompts, got, strict=True):
+        expected = model.generate(torch.tensor([prompt]), **settings)[0, len(prompt) :]
+        assert generated == expected.tolist()

@@ -38,12 +38,11 @@ def rotate_by_hand(x, position):
 
 def test_rotary_by_hand():
     x = torch.randn(1, 3, 2, 8, dtype=torch.float64)
-    cos, sin = RotaryEmbedding(8)(torch.arange(3)[None])
-    got = apply_rotary(x, cos.double(), sin.double())
+    got = apply_rotary(x, *RotaryEmbedding(8)(torch.arange(3)[None], torch.float64))
     for t in range(3):
         for h in range(2):
             expected = torch.tensor(rotate_by_hand(x[0, t, h].tolist(), t), dtype=torch.float64)
-            torch.testing.assert_close(got[0, t, h], expected, rtol=1e-6, atol=1e-6)
+            torch.testing.assert_close(got[0, t, h], expected, rtol=1e-12, atol=1e-12)
 
 
 def test_v2_is_ordinary_attention_with_2h_heads_and_a_stacked_output_matrix():
@@ -60,7 +59,7 @@ def test_v2_is_ordinary_attention_with_2h_heads_and_a_stacked_output_matrix():
     heads = layer.q_proj(x).view(B, T, H, 2, d)
     heads = torch.cat([heads[..., 0, :], heads[..., 1, :]], dim=2)  # all signal maps, then all noise maps
     keys = layer.k_proj(x).view(B, T, HKV, d)
-    cos, sin = (t.double() for t in layer.rotary(torch.arange(T)[None]))
+    cos, sin = layer.rotary(torch.arange(T)[None], torch.float64)
     q, k = (apply_rotary(t, cos, sin).transpose(1, 2) for t in (heads, keys))
     v = layer.v_proj(x).view(B, T, HKV, d).transpose(1, 2)
     k, v = (t.repeat_interleave(H // HKV, dim=1).repeat(1, 2, 1, 1) for t in (k, v))
@@ -79,7 +78,7 @@ def test_v1_with_lambda_0_is_ordinary_attention_on_its_first_maps_then_the_norm(
         layer.head_norm.weight.uniform_(0.5, 2)
     x = torch.randn(B, T, WIDTH, dtype=torch.float64)
     d = layer.map_dim
-    cos, sin = (t.double() for t in layer.rotary(torch.arange(T)[None]))
+    cos, sin = layer.rotary(torch.arange(T)[None], torch.float64)
     q = apply_rotary(layer.q_proj(x).view(B, T, 4, d)[:, :, 0::2], cos, sin).transpose(1, 2)
     k = apply_rotary(layer.k_proj(x).view(B, T, 2, d)[:, :, 0::2], cos, sin).transpose(1, 2)
     v = layer.v_proj(x).view(B, T, 1, 2 * d).transpose(1, 2)
@@ -93,7 +92,7 @@ def test_v1_in_full():
     layer = layer_of(DiffAttentionV1, heads=4, kv_heads=2, layer_idx=3)
     x = torch.randn(B, T, WIDTH, dtype=torch.float64)
     d = layer.map_dim
-    cos, sin = (t.double() for t in layer.rotary(torch.arange(T)[None]))
+    cos, sin = layer.rotary(torch.arange(T)[None], torch.float64)
     q = apply_rotary(layer.q_proj(x).view(B, T, 8, d), cos, sin).transpose(1, 2)
     k = apply_rotary(layer.k_proj(x).view(B, T, 4, d), cos, sin).transpose(1, 2)
     v = layer.v_proj(x).view(B, T, 2, 2 * d).transpose(1, 2)
@@ -108,8 +107,7 @@ def test_v1_in_full():
         heads.append(loop_attention(*maps, pair, v[:, g : g + 1], lam, rules(T, T)))
     context = torch.cat(heads, dim=1)
     norm = context / (context.square().mean(-1, keepdim=True) + 1e-5).sqrt() * (1 - init)
-    # lambda itself is computed in float32
-    torch.testing.assert_close(layer(x), layer.o_proj(norm.transpose(1, 2).flatten(2)), rtol=1e-6, atol=1e-7)
+    torch.testing.assert_close(layer(x), layer.o_proj(norm.transpose(1, 2).flatten(2)), rtol=1e-12, atol=1e-13)
 
 
 def test_gate_multiplies_the_heads_outputs():
@@ -117,7 +115,7 @@ def test_gate_multiplies_the_heads_outputs():
     plain = layer_of(SoftmaxAttention)
     plain.load_state_dict({k: v for k, v in layer.state_dict().items() if "gate" not in k})
     x = torch.randn(B, T, WIDTH, dtype=torch.float64)
-    projected = plain.project(x, tuple(t.double() for t in plain.rotary(torch.arange(T)[None])))
+    projected = plain.project(x, plain.rotary(torch.arange(T)[None], torch.float64))
     context = plain.attend(projected).transpose(1, 2).flatten(2)
     torch.testing.assert_close(layer(x), layer.o_proj(context * torch.sigmoid(layer.gate_proj(x))))
 
@@ -236,6 +234,8 @@ def test_fixed_lambda_and_no_norm():
         (SoftmaxAttention, (36, 4), "map_dim: expected an even width"),
         (DiffAttentionV2, (32, 4, 3), "num_kv_heads: 3 must divide num_heads 4"),
         (DiffAttentionV2, (32, 4, 0), "num_kv_heads: 0 must divide"),
+        (DiffAttentionV1, (32, 0), "num_kv_heads: 0 must divide num_heads 0"),
+        (DiffAttentionV2, (32, 4, 2, -2), "map_dim: expected an even width"),
     ],
 )
 def test_widths_that_do_not_fit_are_refused_when_built(kind, arguments, said):
@@ -264,3 +264,12 @@ def test_published_parameter_counts(kind, heads, kv_heads, parameters):
     layer = kind(4096, heads, kv_heads, device="meta")
     assert layer.map_dim == 128
     assert sum(p.numel() for p in layer.parameters()) == parameters
+
+
+def test_positions_of_another_shape_are_refused():
+    layer = DiffAttentionV1(64, 4)
+    x = torch.randn(2, 5, 64)
+    for positions in (torch.arange(5), torch.arange(5).expand(3, 5), torch.arange(6)[None]):
+        with pytest.raises(ValueError, match=r"^positions: expected shape \[1 or 2, 5\]"):
+            layer(x, positions=positions)
+    assert torch.equal(layer(x, positions=torch.arange(5).expand(2, 5)), layer(x))

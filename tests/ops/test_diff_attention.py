@@ -282,3 +282,96 @@ def test_softmax_attention_is_torchs():
     torch.testing.assert_close(
         softmax_attention(q1, k, v), F.scaled_dot_product_attention(q1, k, v, is_causal=True, enable_gqa=True)
     )
+
+
+@pytest.mark.parametrize("case", ["causal v2", "rectangle v2", "rectangle v1", "decode", "padding"])
+def test_strided_inputs(case):
+    """Keys stored the other way round, as some caches have them, and queries with gaps."""
+    shape, restrictions = GRADIENT_CASES[case]
+    plain = make(**shape)
+    turned = [t.transpose(-1, -2).contiguous().transpose(-1, -2) for t in plain[:4]]
+    gaps = [torch.stack((t, t), dim=-1)[..., 0] for t in plain[:4]]
+    grad = torch.randn(*plain[0].shape[:3], plain[3].shape[3], dtype=torch.float64)
+    expected, expected_grads = gradients(plain, restrictions, "reference", grad)
+    for strided in (turned, gaps):
+        leaves = [t.detach().requires_grad_() for t in (*strided, plain[4])]
+        assert leaves[2].stride(-1) != 1
+        out = diff_attention(*leaves, backend="sdpa", **restrictions)
+        torch.testing.assert_close(out, expected)
+        for got, want in zip(torch.autograd.grad(out, leaves, grad), expected_grads, strict=True):
+            torch.testing.assert_close(got, want)
+
+
+@pytest.mark.parametrize("heads", [16, 64])
+@pytest.mark.parametrize("case", ["square v2", "square v1", "rectangle", "mask"])
+def test_bfloat16_gradients_of_shared_keys(case, heads):
+    """Many query heads on one KV head: their gradients must be summed in float32."""
+    shape = {"B": 1, "H": heads, "Hkv": 1, "Tq": 48, "D": 16, "pair": case == "square v1"}
+    shape |= {"Tq": 24, "Tk": 48} if case == "rectangle" else {}
+    restrictions = {"mask": torch.arange(48).expand(1, 48) > 3} if case == "mask" else {}
+    x = make(**shape, dtype=torch.bfloat16, seed=8)
+    grad = torch.randn(*x[0].shape[:3], x[3].shape[3], generator=torch.Generator().manual_seed(9), dtype=torch.float64)
+    _, exact = gradients([t.double() for t in x], restrictions, "reference", grad)
+    _, got = gradients(x, restrictions, "sdpa", grad)
+    _, sizes = scales(x, restrictions, grad)
+    key = x[2][..., : x[0].shape[3]].contiguous()
+    leaves = [t.detach().clone().requires_grad_() for t in (x[0], key, x[3])]
+    wide = [t.detach().double().requires_grad_() for t in leaves]
+    zeros = torch.zeros_like(x[4])
+    soft = torch.autograd.grad(softmax_attention(*leaves, **restrictions), leaves, grad.bfloat16())
+    exact_soft = torch.autograd.grad(
+        diff_attention(wide[0], wide[0], *wide[1:], zeros, backend="reference", **restrictions), wide, grad
+    )
+    for got_g, exact_g, size, s, e in zip(got[2:4], exact[2:4], sizes[2:4], soft[1:], exact_soft[1:], strict=True):
+        assert (got_g.double() - exact_g).norm() / size <= 2 * (s.double() - e).norm() / e.norm()
+        assert (got_g.double() - exact_g).norm() / size < 2**-8 * 1.5
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_lengths_are_bounded_by_the_keys(backend):
+    x = make(Tq=1, Tk=9)
+    expected = loop_attention(*x, rules(1, 9, causal=False, window=(2, 2)))
+    result = diff_attention(*x, causal=False, window=(2, 2), k_lengths=torch.tensor([11, 11]), backend=backend)
+    torch.testing.assert_close(result, expected)
+
+
+@pytest.mark.parametrize("shape", [{"Tk": 0, "Tq": 3}, {"Tq": 0, "Tk": 3}, {"k_lengths": torch.tensor([0, 0])}])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_where_nothing_is_seen_gradients_are_zero(backend, shape):
+    lengths = {"k_lengths": shape["k_lengths"]} if "k_lengths" in shape else {}
+    x = make(Tq=shape.get("Tq", 3), Tk=3)
+    x = [x[0], x[1], x[2][:, :, : shape.get("Tk", 3)], x[3][:, :, : shape.get("Tk", 3)], x[4]]
+    leaves = [t.detach().clone().requires_grad_() for t in x]
+    out = diff_attention(*leaves, backend=backend, **lengths)
+    for grad in torch.autograd.grad(out.sum(), leaves):
+        assert not grad.any()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_nan_in_the_query_of_a_blind_row_reaches_no_gradient(backend):
+    """Left padding: what stands in the padded positions is seen by nobody and sees nothing."""
+    x = make(Tq=6)
+    for t in x[:4]:
+        t[0, :, :2] = float("nan")
+    leaves = [t.requires_grad_() for t in x]
+    mask = torch.arange(6) >= torch.tensor([[2], [0]])
+    out = diff_attention(*leaves, mask=mask, backend=backend)
+    assert out.isfinite().all()
+    for grad in torch.autograd.grad(out.square().sum(), leaves):
+        assert grad.isfinite().all()
+
+
+def test_reference_is_in_float32_under_autocast():
+    x = make(Tq=20, dtype=torch.float32)
+    expected = diff_attention(*x, backend="reference")
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(diff_attention(*x, backend="reference"), expected)
+        assert diff_attention_weights(*x[:3], x[4]).signed.dtype == torch.float32
+
+
+def test_a_second_derivative_is_refused_where_it_would_be_dropped():
+    x = [t.requires_grad_() for t in make(Tq=3, Tk=7)]
+    with pytest.raises(RuntimeError, match="use backend='reference'"):
+        torch.autograd.grad(diff_attention(*x, backend="sdpa").sum(), x, create_graph=True)
+    first = torch.autograd.grad(diff_attention(*x, backend="reference").sum(), x, create_graph=True)
+    assert all(grad.requires_grad for grad in first)

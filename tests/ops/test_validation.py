@@ -25,6 +25,8 @@ def tensors(**changes):
         ({"k": (3, 2, 5, 8)}, "k", "expected batch 2"),
         ({"v": (2, 2, 6, 8)}, "v", r"expected \[2, 2, 5\]"),
         ({"q1": (4, 5, 8)}, "q1", "4 dimensions"),
+        ({"q1": (2, 0, 5, 8)}, "q1", "at least one head"),
+        ({"q1": (2, 4, 5, 0), "q2": (2, 4, 5, 0)}, "q1", "at least one head and a width"),
     ],
 )
 def test_shapes(changes, named, said):
@@ -48,6 +50,10 @@ def test_shapes(changes, named, said):
         ({"window": 3, "causal": False}, "window"),
         ({"window": (-1, 1), "causal": False}, "window"),
         ({"dropout_p": 1.0}, "dropout_p"),
+        ({"scale": 0.0}, "scale"),
+        ({"scale": -0.3}, "scale"),
+        ({"scale": float("nan")}, "scale"),
+        ({"scale": torch.tensor(0.1)}, "scale"),
         ({"lam": torch.rand(4)}, "lam"),
         ({"lam": torch.rand(2, 4, 6)}, "lam"),
         ({"lam": torch.tensor(1)}, "lam"),

@@ -12,7 +12,7 @@ from transformers.cache_utils import Cache
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 from transformers.models.llama.modeling_llama import eager_attention_forward
 
-from diffattn.models.compat import update_cache
+from diffattn.models.compat import held_cache, update_cache
 from diffattn.models.configuration import DiffTransformerConfig
 from diffattn.models.interface import IMPLEMENTATION
 from diffattn.nn import AttentionLayer, DiffAttentionV1, DiffAttentionV2, GatedAttention, SoftmaxAttention
@@ -43,8 +43,10 @@ class DiffTransformerAttention(AttentionLayer):
         position_embeddings: tuple[Tensor, Tensor] | None = None,
         attention_mask: Any = None,
         cache: Cache | None = None,
+        past_key_values: Cache | None = None,
         **kwargs: Any,
     ) -> tuple[Tensor, Tensor | None]:
+        cache, kwargs = held_cache(cache, past_key_values, kwargs)
         projected = self.project(hidden_states, position_embeddings)
         key, value, lam = projected.k, projected.v, projected.extra if self.MAPS == 2 else None
         if self.records_lambda and lam is not None:

@@ -6,11 +6,17 @@ from typing import Any
 
 from transformers import PreTrainedConfig
 
-__all__ = ["variant_fields"]
+__all__ = ["BODY", "variant_fields"]
 
-NEEDED = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
+# Bodies that differ from Llama's in nothing but biases, norms of queries and keys, and sliding windows.
+FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "diff_transformer")
+
 COPIED = (
-    *NEEDED,
+    "vocab_size",
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
     "hidden_act",
     "max_position_embeddings",
     "initializer_range",
@@ -25,18 +31,36 @@ COPIED = (
     "dtype",
 )
 
+# Fields that a variant shares with its baseline.
+BODY = (
+    *COPIED,
+    "rope_parameters",
+    "layer_types",
+    "sliding_window",
+    "attention_bias",
+    "attention_output_bias",
+    "qk_norm",
+)
 
-def variant_fields(config: PreTrainedConfig, attention: str) -> dict[str, Any]:
-    """The keyword arguments of `DiffTransformerConfig` for this variant of `config`."""
-    missing = [name for name in NEEDED if getattr(config, name, None) is None]
-    if missing or getattr(config, "maps", 1) != 1:
-        what = f"it lacks {', '.join(missing)}" if missing else "its attention is differential already"
-        raise ValueError(f"config: expected a Llama-like configuration with ordinary attention; {what}")
+
+def variant_fields(config: PreTrainedConfig, attention: str, overrides: dict[str, Any]) -> dict[str, Any]:
+    """The keyword arguments of `DiffTransformerConfig` for this variant of `config`.
+
+    Raises:
+        ValueError: the configuration is of another family, or its attention is not the ordinary one.
+    """
+    if config.model_type not in FAMILIES:
+        raise ValueError(f"config: expected a model of the family {', '.join(FAMILIES)}, got {config.model_type!r}")
+    if getattr(config, "attention", "softmax") != "softmax":
+        raise ValueError(f"config: expected ordinary attention to derive from, got {config.attention!r}")
     fields = {name: getattr(config, name) for name in COPIED if hasattr(config, name)}
     rope = getattr(config, "rope_parameters", None)
     if rope is not None:
         fields["rope_parameters"] = dict(rope)
-    return {**fields, **_heads(config, attention), **_biases(config), **_layers(config), "attention": attention}
+    fields |= {**_heads(config, attention), **_biases(config), **_layers(config), "attention": attention, **overrides}
+    if "layer_types" not in overrides and len(set(fields["layer_types"])) == 1:
+        fields["layer_types"] = fields["layer_types"][:1] * fields["num_hidden_layers"]
+    return fields
 
 
 def _heads(config: PreTrainedConfig, attention: str) -> dict[str, int]:

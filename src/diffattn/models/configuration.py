@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 from huggingface_hub.dataclasses import strict
@@ -150,7 +151,7 @@ class DiffTransformerConfig(PreTrainedConfig):
                 f"head_dim: expected {value_maps} x map_dim = {value_maps * self.map_dim} for "
                 f"attention={self.attention!r}, got {self.head_dim}"
             )
-        if self.map_dim % 2:
+        if self.map_dim < 2 or self.map_dim % 2:
             raise ValueError(f"map_dim: expected an even width for rotary embedding, got {self.map_dim}")
         if not self.num_key_value_heads or self.num_output_heads % self.num_key_value_heads:
             raise ValueError(
@@ -172,6 +173,8 @@ class DiffTransformerConfig(PreTrainedConfig):
             )
         if isinstance(self.lambda_init, str) and self.lambda_init != "schedule":
             raise ValueError(f"lambda_init: expected 'schedule', a number or a list, got {self.lambda_init!r}")
+        if isinstance(self.lambda_init, list) and not all(isinstance(value, Real) for value in self.lambda_init):
+            raise ValueError(f"lambda_init: expected numbers, got {self.lambda_init!r}")
         if isinstance(self.lambda_init, list) and len(self.lambda_init) != self.num_hidden_layers:
             raise ValueError(
                 f"lambda_init: expected {self.num_hidden_layers} numbers, one a layer, got {len(self.lambda_init)}"
@@ -184,8 +187,10 @@ class DiffTransformerConfig(PreTrainedConfig):
             raise ValueError(f"layer_types: expected {self.num_hidden_layers} entries, got {len(self.layer_types)}")
         if unknown := set(self.layer_types) - {"full_attention", "sliding_attention"}:
             raise ValueError(f"layer_types: expected full_attention or sliding_attention, got {sorted(unknown)}")
-        if "sliding_attention" in self.layer_types and not self.sliding_window:
-            raise ValueError("sliding_window: expected a number of keys for the sliding_attention layers, got None")
+        if "sliding_attention" in self.layer_types and (self.sliding_window or 0) < 1:
+            raise ValueError(
+                f"sliding_window: expected a number of keys for the sliding_attention layers, got {self.sliding_window}"
+            )
 
     def lambda_init_of(self, layer_idx: int) -> float | None:
         """lambda_init of one layer; None for the schedule."""
@@ -200,20 +205,21 @@ class DiffTransformerConfig(PreTrainedConfig):
         """The variant of an ordinary model: same body, same cache, another attention.
 
         Args:
-            config: any Llama-like configuration (Llama, Mistral, Qwen2, Qwen3, or this class with "softmax").
+            config: of the family of Llama: Llama, Mistral, Qwen2, Qwen3, or this class with "softmax".
             attention: as in the class.
             match_parameters: choose `intermediate_size`, a multiple of 8, so that the number of parameters is nearest
                 to the baseline's; `unmatched_parameters` says what remains.
             overrides: fields to set besides.
 
         Raises:
-            ValueError: the baseline's heads do not allow the variant, or the configuration is not Llama-like.
+            ValueError: the baseline's heads do not allow the variant, or the configuration is of another family.
         """
-        from diffattn.models.baseline import variant_fields
+        from diffattn.models.baseline import BODY, variant_fields
 
-        variant = cls(**{**variant_fields(config, attention), **overrides})
+        variant = cls(**variant_fields(config, attention, overrides))
         if match_parameters:
-            baseline = cls(**variant_fields(config, "softmax"))
+            shared = {name: value for name, value in overrides.items() if name in BODY}
+            baseline = cls(**variant_fields(config, "softmax", shared))
             variant.intermediate_size = match_intermediate_size(variant, baseline)
             variant.unmatched_parameters = count_parameters(variant).total - count_parameters(baseline).total
         return variant

@@ -22,10 +22,11 @@ from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutpu
 from transformers.models.llama.modeling_llama import LlamaMLP, LlamaRMSNorm, LlamaRotaryEmbedding
 from transformers.utils import can_return_tuple
 from transformers.utils.generic import merge_with_config_defaults
+from transformers.utils.import_utils import is_tracing
 from transformers.utils.output_capturing import capture_outputs
 
 from diffattn.models.attention import DiffTransformerAttention, build_attention
-from diffattn.models.compat import CACHE
+from diffattn.models.compat import CACHE, held_cache
 from diffattn.models.configuration import DiffTransformerConfig
 from diffattn.models.interface import IMPLEMENTATION
 from diffattn.nn import DiffAttentionV1, HeadNorm
@@ -138,12 +139,12 @@ class DiffTransformerModel(DiffTransformerPreTrainedModel):
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("input_ids: expected exactly one of input_ids and inputs_embeds")
         hidden = self.embed_tokens(input_ids) if inputs_embeds is None else inputs_embeds
-        cache = past_key_values if cache is None else cache
+        cache, kwargs = held_cache(cache, past_key_values, kwargs)
         if use_cache and cache is None:
             cache = DynamicCache(config=self.config)
-        seen = 0 if cache is None else cache.get_seq_length()
-        segments = self._segments(position_ids, attention_mask, seen)
+        segments = self._segments(position_ids, attention_mask, cache)
         if position_ids is None:
+            seen = 0 if cache is None else cache.get_seq_length()
             position_ids = (torch.arange(hidden.shape[1], device=hidden.device) + seen).unsqueeze(0)
         masks = self._masks(hidden, attention_mask, cache, position_ids, segments)
         if segments is not None and self.config._attn_implementation == IMPLEMENTATION:
@@ -156,15 +157,22 @@ class DiffTransformerModel(DiffTransformerPreTrainedModel):
                 attention_mask=masks[layer.attention_type],
                 position_embeddings=position_embeddings,
                 position_ids=position_ids,
-                cache=cache,
                 use_cache=use_cache,
+                **{CACHE: cache},
                 **kwargs,
             )
         return BaseModelOutputWithPast(last_hidden_state=self.norm(hidden), **{CACHE: cache})
 
-    def _segments(self, position_ids: Tensor | None, attention_mask: Any, seen: int | Tensor) -> Tensor | None:
-        """Which packed document a token belongs to, `[B or 1, T]`; transformers looks only where no cache is given."""
-        if position_ids is None or attention_mask is not None or position_ids.ndim != 2 or seen != 0:
+    def _segments(self, position_ids: Tensor | None, attention_mask: Any, cache: Cache | None) -> Tensor | None:
+        """Which packed document a token belongs to, `[B or 1, T]`, while the cache is empty.
+
+        Transformers itself looks only where no cache is given. One token a row is never packed, and while a graph is
+        traced a static cache's length cannot be asked for.
+        """
+        if position_ids is None or attention_mask is not None or position_ids.ndim != 2 or position_ids.shape[1] == 1:
+            return None
+        seen = 0 if cache is None else cache.get_seq_length()
+        if (isinstance(seen, Tensor) and is_tracing(seen)) or seen != 0:
             return None
         return find_packed_sequence_indices(position_ids)
 
@@ -234,7 +242,8 @@ class DiffTransformerForCausalLM(DiffTransformerPreTrainedModel, GenerationMixin
             input_ids=input_ids,
             attention_mask=attention_mask,
             position_ids=position_ids,
-            cache=past_key_values if cache is None else cache,
+            cache=cache,
+            past_key_values=past_key_values,
             inputs_embeds=inputs_embeds,
             use_cache=use_cache,
             **kwargs,

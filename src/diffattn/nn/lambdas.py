@@ -52,7 +52,7 @@ class LambdaV1(nn.Module):
             nn.init.normal_(getattr(self, name), std=0.1)
 
     def lambda_value(self) -> Tensor | float:
-        """Lambda, 0-d in float32 and finite for any finite vectors, or the number `lambda_init` where it is fixed.
+        """Lambda, 0-d, float32 or wider, finite for any finite vectors; the number `lambda_init` where it is fixed.
 
         In the parameters' own dtype exp overflows past a dot product of 11 in float16, 88 in bfloat16 and float32;
         the exponents are therefore bounded at 10.
@@ -64,4 +64,5 @@ class LambdaV1(nn.Module):
 
     @staticmethod
     def _power(q: Tensor, k: Tensor) -> Tensor:
-        return torch.exp((q.float() * k.float()).sum().clamp(max=LARGEST_EXPONENT))
+        wide = torch.float64 if q.dtype == torch.float64 else torch.float32
+        return torch.exp((q.to(wide) * k.to(wide)).sum().clamp(max=LARGEST_EXPONENT))

@@ -82,8 +82,12 @@ class AttentionLayer(nn.Module):
         super().__init__()
         self.num_heads = num_heads
         self.num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+        self._check_heads()
         self.map_dim = self._default_map_dim(hidden_size) if map_dim is None else map_dim
-        self._check()
+        if self.map_dim < 2 or self.map_dim % 2:
+            raise ValueError(f"map_dim: expected an even width for rotary embedding, got {self.map_dim}")
+        if not 0.0 <= dropout < 1.0:
+            raise ValueError(f"dropout: expected 0 <= dropout < 1, got {dropout}")
         self.window = window
         self.dropout = dropout
         made: dict[str, Any] = {"device": device, "dtype": dtype}
@@ -110,11 +114,9 @@ class AttentionLayer(nn.Module):
             )
         return hidden_size // width
 
-    def _check(self) -> None:
+    def _check_heads(self) -> None:
         if self.num_heads < 1 or self.num_kv_heads < 1 or self.num_heads % self.num_kv_heads:
             raise ValueError(f"num_kv_heads: {self.num_kv_heads} must divide num_heads {self.num_heads}")
-        if self.map_dim % 2:
-            raise ValueError(f"map_dim: expected an even width for rotary embedding, got {self.map_dim}")
 
     def reset_parameters(self) -> None:
         """Fresh values for every parameter of the layer, for use after `to_empty`."""
@@ -172,6 +174,13 @@ class AttentionLayer(nn.Module):
         """
         if positions is None:
             positions = torch.arange(hidden.shape[1], device=hidden.device)[None]
+        if (
+            positions.ndim != 2
+            or positions.shape[0] not in (1, hidden.shape[0])
+            or positions.shape[1] != hidden.shape[1]
+        ):
+            wanted = f"[1 or {hidden.shape[0]}, {hidden.shape[1]}]"
+            raise ValueError(f"positions: expected shape {wanted}, got {list(positions.shape)}")
         projected = self.project(hidden, None if self.rotary is None else self._cos_sin(positions, hidden))
         context = self.attend(
             projected,
@@ -186,7 +195,8 @@ class AttentionLayer(nn.Module):
 
     def _cos_sin(self, positions: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
         assert self.rotary is not None
-        cos, sin = self.rotary(positions)
+        wide = torch.float64 if hidden.dtype == torch.float64 else torch.float32
+        cos, sin = self.rotary(positions, wide)
         return cos.to(hidden.dtype), sin.to(hidden.dtype)
 
     def extra_repr(self) -> str:

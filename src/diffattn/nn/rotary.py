@@ -29,10 +29,10 @@ class RotaryEmbedding(nn.Module):
         self.dim = dim
         self.base = base
 
-    def forward(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """Cosine and sine, each `[*positions.shape, dim]` in float32."""
-        exponent = torch.arange(0, self.dim, 2, device=positions.device, dtype=torch.float32) / self.dim
-        angles = positions[..., None].float() * self.base**-exponent
+    def forward(self, positions: Tensor, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+        """Cosine and sine, each `[*positions.shape, dim]`, computed in `dtype`."""
+        exponent = torch.arange(0, self.dim, 2, device=positions.device, dtype=dtype) / self.dim
+        angles = positions[..., None].to(dtype) * self.base**-exponent
         angles = torch.cat((angles, angles), dim=-1)
         return angles.cos(), angles.sin()
 

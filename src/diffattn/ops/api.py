@@ -11,7 +11,7 @@ from diffattn.ops.backends import reference
 from diffattn.ops.fused import fused_attention
 from diffattn.ops.masks import visible
 from diffattn.ops.types import Backend, BackendReport, DiffWeights, Window
-from diffattn.ops.validation import check_dropout, validate, validate_sight, validate_softmax
+from diffattn.ops.validation import check_dropout, check_scale, validate, validate_sight, validate_softmax
 
 __all__ = ["diff_attention", "diff_attention_weights", "explain_backends", "softmax_attention"]
 
@@ -56,9 +56,10 @@ def diff_attention(
         window: with causal an int w: of those keys the last w, the query's own position included; without causal
             `(left, right)` around the query's own position.
         mask: bool, True may attend; `[B, Tk]` (key padding), or 4 dimensions broadcasting to `[B, H, Tq, Tk]`.
-        k_lengths: int `[B]`, the valid keys of each batch row; later ones are neither seen nor used.
+        k_lengths: int `[B]`, the valid keys of each batch row; later ones are neither seen nor used;
+            bounded by 0 and Tk.
         segment_ids: `(q_ids [B, Tq], k_ids [B, Tk])` of integers; attention only where they are equal.
-        scale: of the scores; default D ** -0.5.
+        scale: of the scores, above 0; default D ** -0.5.
         dropout_p: share of the weights of each map and output head that is dropped before the subtraction (the
             rest is divided by 1 - dropout_p). Pass 0 in evaluation.
         backend: a `Backend` or its name; "auto" takes the first that can serve, a named one never falls back.
@@ -168,5 +169,4 @@ def softmax_attention(
     """
     validate_softmax(q, k, v)
     sight = validate_sight(q, k, causal=causal, window=window, mask=mask, k_lengths=k_lengths, segment_ids=segment_ids)
-    scale = q.shape[3] ** -0.5 if scale is None else float(scale)
-    return fused_attention([q], k, v, sight, scale, check_dropout(dropout_p))[0]
+    return fused_attention([q], k, v, sight, check_scale(scale, q.shape[3]), check_dropout(dropout_p))[0]

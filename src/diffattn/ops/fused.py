@@ -12,16 +12,18 @@ Several groups of query heads share one set of keys and values. What is called d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 from torch.nn.attention.bias import causal_lower_right
+from torch.utils._python_dispatch import _disable_current_modes
 
 from diffattn.ops.masks import visible, zero_unseen
 from diffattn.ops.rectangle import causal_rectangle
+from diffattn.ops.sharing import share
 from diffattn.ops.types import Sight
 
 __all__ = ["fused_attention", "fused_cost"]
@@ -43,7 +45,8 @@ def fused_attention(
     """
     k, v, sight = _drop_unread_keys(k, v, sight)
     if 0 in (sight.q_length, sight.k_length, k.shape[0]):
-        return [q.new_zeros(*q.shape[:3], v.shape[3]) for q in queries]
+        return [_nothing_seen(q, k, v) for q in queries]
+    k, v, *queries = (_unit_stride(x) for x in (k, v, *queries))
     blind = sight.q_length - sight.k_length
     if sight.causal and not sight.needs_mask and blind > 0:
         rest = fused_attention(
@@ -92,6 +95,16 @@ def _drop_unread_keys(k: Tensor, v: Tensor, sight: Sight) -> tuple[Tensor, Tenso
     )
 
 
+def _nothing_seen(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Zeros `[B, H, Tq, Dv]` that still hang on the graph, so that a backward finds zero gradients."""
+    return q.new_zeros(*q.shape[:3], v.shape[3]) + sum(x[..., :0].sum() for x in (q, k, v))
+
+
+def _unit_stride(x: Tensor) -> Tensor:
+    """The kernels read rows without gaps; for any other layout torch would build the maps."""
+    return x if x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()
+
+
 def _equal_widths(
     queries: Sequence[Tensor], k: Tensor, v: Tensor, sight: Sight, scale: float, dropout_p: float
 ) -> list[Tensor]:
@@ -100,12 +113,12 @@ def _equal_widths(
     if sight.same_for_all_queries:
         return _folded(queries, k, v, None, scale, dropout_p)
     if sight.q_length < sight.k_length:
-        if dropout_p:
-            return _masked(queries, k, v, sight, scale, dropout_p)
-        if k.device.type == "cpu":
+        if k.device.type == "cpu" and not dropout_p:
             return _ungroup(causal_rectangle(_group(queries, k.shape[1]), k, v, scale), queries)
-        return [_lower_right(q, k, v, scale) for q in queries]
-    return [_by_member(q, k, v, None, scale, dropout_p, causal=True) for q in queries]
+        if k.is_cuda and not dropout_p and not torch.compiler.is_compiling():
+            return _lower_right(queries, k, v, scale)
+        return _masked(queries, k, v, sight, scale, dropout_p)
+    return _by_member(queries, k, v, None, scale, dropout_p, causal=True)
 
 
 def _masked(
@@ -115,11 +128,13 @@ def _masked(
     assert seen is not None
     k, v = zero_unseen(k, seen), zero_unseen(v, seen)
     sighted = seen.any(dim=-1, keepdim=True)
-    allowed = seen | ~sighted  # a row that sees nothing attends to all, and is set to 0 afterwards
+    # A row that sees nothing attends to all with a query of 0, and is set to 0 afterwards.
+    allowed = seen | ~sighted
+    queries = [q.masked_fill(~sighted, 0.0) for q in queries]
     if sight.same_for_all_queries and seen.shape[1] == 1:
         outs = _folded(queries, k, v, allowed, scale, dropout_p)
     else:
-        outs = [_by_member(q, k, v, allowed, scale, dropout_p) for q in queries]
+        outs = _by_member(queries, k, v, allowed, scale, dropout_p)
     return [out.masked_fill(~sighted, 0.0) for out in outs]
 
 
@@ -133,37 +148,52 @@ def _folded(
 
 
 def _by_member(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float, dropout_p: float, causal: bool = False
-) -> Tensor:
+    queries: Sequence[Tensor],
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    dropout_p: float,
+    causal: bool = False,
+) -> list[Tensor]:
     """One call a member of the query group, on K and V as they are; on the CPU `enable_gqa` would repeat them."""
-    members = q.shape[1] // k.shape[1]
-    if members == 1 or (mask is None and q.is_cuda):
+
+    def attend(q: Tensor, key: Tensor, value: Tensor, seen: Tensor | None) -> Tensor:
+        grouped = q.shape[1] != key.shape[1]
         return F.scaled_dot_product_attention(
-            q, k, v, mask, dropout_p, is_causal=causal, scale=scale, enable_gqa=members > 1
+            q, key, value, seen, dropout_p, is_causal=causal, scale=scale, enable_gqa=grouped
         )
-    masks: list[Tensor | None] = [mask] * members
-    if mask is not None and mask.shape[1] > 1:
-        masks = [mask[:, j::members] for j in range(members)]
-    return _stack_members(
-        [
-            F.scaled_dot_product_attention(member, k, v, seen, dropout_p, is_causal=causal, scale=scale)
-            for member, seen in zip(_members(q, k.shape[1]), masks, strict=True)
-        ]
-    )
+
+    if mask is None and k.is_cuda:
+        return [attend(q, k, v, None) for q in queries]
+    return _for_each_member(attend, queries, k, v, mask)
 
 
-def _lower_right(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
+def _lower_right(queries: Sequence[Tensor], k: Tensor, v: Tensor, scale: float) -> list[Tensor]:
     """Causal with Tq < Tk on a GPU, whose fused kernels know this alignment (elsewhere torch builds the mask)."""
-    bias = causal_lower_right(q.shape[2], k.shape[2])
-    return _stack_members(
-        [F.scaled_dot_product_attention(member, k, v, bias, scale=scale) for member in _members(q, k.shape[1])]
+    with _disable_current_modes():  # torch makes this tensor subclass outside dispatch modes alone
+        bias = causal_lower_right(queries[0].shape[2], k.shape[2])
+    return _for_each_member(
+        lambda q, key, value, _: F.scaled_dot_product_attention(q, key, value, bias, scale=scale), queries, k, v, None
     )
 
 
-def _members(q: Tensor, kv_heads: int) -> list[Tensor]:
-    """The query group's members, each `[B, Hkv, Tq, W]`, as views."""
-    size = q.shape[1] // kv_heads
-    return [q[:, j::size] for j in range(size)]
+def _for_each_member(
+    attend: Callable[[Tensor, Tensor, Tensor, Tensor | None], Tensor],
+    queries: Sequence[Tensor],
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+) -> list[Tensor]:
+    """`attend` on every member of every query group; a member is a view `[B, Hkv, Tq, W]`."""
+    sizes = [q.shape[1] // k.shape[1] for q in queries]
+    keys, values = (iter(share(x, sum(sizes))) for x in (k, v))
+    outs = []
+    for q, size in zip(queries, sizes, strict=True):
+        by_head = mask is not None and mask.shape[1] > 1
+        masks = [mask[:, j::size] if by_head and mask is not None else mask for j in range(size)]
+        outs.append(_stack_members([attend(q[:, j::size], next(keys), next(values), masks[j]) for j in range(size)]))
+    return outs
 
 
 def _stack_members(outs: Sequence[Tensor]) -> Tensor:
@@ -171,6 +201,8 @@ def _stack_members(outs: Sequence[Tensor]) -> Tensor:
 
     The kernels write [B, Tq, H, W]; stacked in that order, a layer's reshape to [B, Tq, H * W] is free.
     """
+    if len(outs) == 1:
+        return outs[0]
     return torch.stack([out.transpose(1, 2) for out in outs], dim=3).flatten(2, 3).transpose(1, 2)
 
 
@@ -180,5 +212,7 @@ def _group(queries: Sequence[Tensor], kv_heads: int) -> Tensor:
 
 
 def _ungroup(out: Tensor, queries: Sequence[Tensor]) -> list[Tensor]:
+    if len(queries) == 1:
+        return [out.flatten(1, 2)]
     sizes = [q.shape[1] // out.shape[1] for q in queries]
     return [part.flatten(1, 2) for part in out.split(sizes, dim=2)]

@@ -48,21 +48,23 @@ class _CausalRectangle(torch.autograd.Function):
         return out
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        if torch.is_grad_enabled():
+            raise RuntimeError("sdpa: fewer queries than keys have no second derivative; use backend='reference'")
         q, k, v, out, lse = ctx.saved_tensors
         (k_before, v_before), (k_square, v_square) = _parts(q, k, v)
         folded = tuple(t.flatten(2, 3) for t in (grad, q, out, lse))
         dq, dk_before, dv_before = _part_backward(folded, k_before, v_before, ctx.scale, causal=False)
         dq = dq.reshape(q.shape)
-        dk_square, dv_square = torch.zeros_like(k_square), torch.zeros_like(v_square)
+        dk_square, dv_square = (torch.zeros_like(x, dtype=lse.dtype) for x in (k_square, v_square))
         for j in range(q.shape[2]):
             member = tuple(t[:, :, j] for t in (grad, q, out, lse))
             dq_j, dk_j, dv_j = _part_backward(member, k_square, v_square, ctx.scale, causal=True)
             dq[:, :, j] += dq_j
             dk_square += dk_j
             dv_square += dv_j
-        return dq, torch.cat([dk_before, dk_square], 2), torch.cat([dv_before, dv_square], 2), None
+        dk, dv = (torch.cat([a, b.to(a.dtype)], 2) for a, b in ((dk_before, dk_square), (dv_before, dv_square)))
+        return dq, dk, dv, None
 
 
 def _parts(q: Tensor, k: Tensor, v: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:

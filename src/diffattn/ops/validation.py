@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Real
 from typing import Any
 
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from diffattn.ops.types import DiffInputs, Sight, Window, compute_dtype
 
-__all__ = ["check_dropout", "validate", "validate_sight", "validate_softmax"]
+__all__ = ["check_dropout", "check_scale", "validate", "validate_sight", "validate_softmax"]
 
 INTEGERS = (torch.int32, torch.int64)
 
@@ -41,7 +42,7 @@ def validate(
         v=v,
         lam=_normal_lam(lam, q1),
         sight=validate_sight(q1, k, **sight),
-        scale=q1.shape[3] ** -0.5 if scale is None else float(scale),
+        scale=check_scale(scale, q1.shape[3]),
         dropout_p=check_dropout(dropout_p),
     )
 
@@ -74,9 +75,17 @@ def validate_sight(
         causal=causal,
         window=window,
         mask=_normal_mask(mask, (batch, heads, q_length, k_length), q.device),
-        k_lengths=_check_lengths(k_lengths, batch, q.device),
+        k_lengths=_normal_lengths(k_lengths, batch, k_length, q.device),
         segment_ids=_check_segments(segment_ids, (batch, q_length), (batch, k_length), q.device),
     )
+
+
+def check_scale(scale: float | None, map_dim: int) -> float:
+    if scale is None:
+        return map_dim**-0.5
+    if not isinstance(scale, Real) or not 0.0 < float(scale) < math.inf:
+        raise ValueError(f"scale: expected a finite number above 0, got {scale!r}")
+    return float(scale)
 
 
 def check_dropout(dropout_p: float) -> float:
@@ -94,6 +103,8 @@ def _check_tensors(**tensors: Tensor) -> None:
             raise ValueError(
                 f"{name}: expected 4 dimensions [batch, heads, length, width], got shape {tuple(tensor.shape)}"
             )
+        if tensor.shape[1] == 0 or tensor.shape[3] == 0:
+            raise ValueError(f"{name}: expected at least one head and a width, got shape {tuple(tensor.shape)}")
         if not tensor.is_floating_point():
             raise ValueError(f"{name}: expected a floating-point dtype, got {tensor.dtype}")
         if tensor.dtype != first.dtype:
@@ -181,7 +192,7 @@ def _normal_mask(mask: Tensor | None, full: tuple[int, int, int, int], device: t
     )
 
 
-def _check_lengths(k_lengths: Tensor | None, batch: int, device: torch.device) -> Tensor | None:
+def _normal_lengths(k_lengths: Tensor | None, batch: int, k_length: int, device: torch.device) -> Tensor | None:
     if k_lengths is None:
         return None
     if not isinstance(k_lengths, Tensor) or k_lengths.dtype not in INTEGERS:
@@ -192,7 +203,7 @@ def _check_lengths(k_lengths: Tensor | None, batch: int, device: torch.device) -
         raise ValueError(f"k_lengths: expected shape [B] = [{batch}], got {list(k_lengths.shape)}")
     if k_lengths.device != device:
         raise ValueError(f"k_lengths: expected the device of q1, {device}, got {k_lengths.device}")
-    return k_lengths
+    return k_lengths.clamp(0, k_length)
 
 
 def _check_segments(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -28,7 +31,8 @@ def forward(x: DiffInputs) -> Tensor:
         signed = F.dropout(signal, x.dropout_p) - x.lam * F.dropout(noise, x.dropout_p)
     v = x.v if seen is None else zero_unseen(x.v, seen)
     v = v.to(signed.dtype).repeat_interleave(x.heads // x.kv_heads, dim=1)
-    return (signed @ v).to(x.q1.dtype)
+    with _no_autocast(v.device):
+        return (signed @ v).to(x.q1.dtype)
 
 
 def weights(x: DiffInputs, seen: Tensor | None) -> DiffWeights:
@@ -44,9 +48,19 @@ def softmax_map(q: Tensor, k: Tensor, seen: Tensor | None, scale: float) -> Tens
     """`softmax(q k^T scale)` over the keys seen, `[B, H, Tq, Tk]`; a row that sees nothing is 0, as is its gradient."""
     dtype = compute_dtype(q.dtype)
     k = k.to(dtype).repeat_interleave(q.shape[1] // k.shape[1], dim=1)
-    scores = q.to(dtype) @ k.transpose(-1, -2) * scale
+    if seen is not None:
+        q = q.masked_fill(~seen.any(dim=-1, keepdim=True), 0.0)
+    with _no_autocast(q.device):
+        scores = q.to(dtype) @ k.transpose(-1, -2) * scale
     if seen is None:
         return torch.softmax(scores, dim=-1)
     # A row that sees nothing keeps finite scores: -inf everywhere would make its softmax and gradient NaN.
     hidden = ~seen & seen.any(dim=-1, keepdim=True)
     return torch.softmax(scores.masked_fill(hidden, -torch.inf), dim=-1).masked_fill(~seen, 0.0)
+
+
+def _no_autocast(device: torch.device) -> AbstractContextManager[Any]:
+    """Autocast would take the products in its own dtype, and the maps with them."""
+    if not torch.amp.is_autocast_available(device.type):
+        return nullcontext()
+    return torch.autocast(device.type, enabled=False)

@@ -170,7 +170,7 @@ def test_numbers_that_do_not_fit(fields, said):
 
 
 def test_a_baseline_must_be_ordinary_and_of_the_family():
-    with pytest.raises(ValueError, match="^config: expected ordinary attention"):
+    with pytest.raises(ValueError, match=r"^config: expected ordinary attention"):
         DiffTransformerConfig.from_baseline(DiffTransformerConfig.from_baseline(llama(), "v2"), "v1")
     for other in (GPTNeoXConfig(), Gemma2Config(), StableLmConfig(), MixtralConfig()):
         with pytest.raises(

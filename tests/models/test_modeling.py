@@ -8,7 +8,15 @@ import json
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModel, AutoModelForCausalLM, GenerationConfig, LlamaConfig, LlamaForCausalLM, StaticCache
+from transformers import (
+    AutoModel,
+    AutoModelForCausalLM,
+    ContinuousBatchingConfig,
+    GenerationConfig,
+    LlamaConfig,
+    LlamaForCausalLM,
+    StaticCache,
+)
 
 from diffattn.models import VARIANTS, DiffTransformerConfig, DiffTransformerForCausalLM, GrowingCache
 from diffattn.models.compat import CACHE
@@ -375,7 +383,8 @@ def test_continuous_batching_runs_on_sdpa(attention):
     prompts = [tokens(9)[:7].tolist(), tokens(5, seed=4).tolist()]
     settings = {"max_new_tokens": 5, "do_sample": False}
     config = GenerationConfig(**settings, eos_token_id=-1, pad_token_id=0)
-    outputs = model.generate_batch(inputs=prompts, generation_config=config)
+    small = ContinuousBatchingConfig(num_blocks=8, max_batch_tokens=64)
+    outputs = model.generate_batch(inputs=prompts, generation_config=config, continuous_batching_config=small)
     got = [out.generated_tokens for out in sorted(outputs.values(), key=lambda out: len(out.prompt_ids), reverse=True)]
     for prompt, generated in zip(prompts, got, strict=True):
         expected = model.generate(torch.tensor([prompt]), **settings)[0, len(prompt) :]

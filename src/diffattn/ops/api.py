@@ -169,4 +169,5 @@ def softmax_attention(
     """
     validate_softmax(q, k, v)
     sight = validate_sight(q, k, causal=causal, window=window, mask=mask, k_lengths=k_lengths, segment_ids=segment_ids)
-    return fused_attention([q], k, v, sight, check_scale(scale, q.shape[3]), check_dropout(dropout_p))[0]
+    outs = fused_attention([q], k, v, sight, check_scale(scale, q.shape[3]), check_dropout(dropout_p))
+    return outs[0].flatten(1, 2)

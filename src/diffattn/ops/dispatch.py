@@ -9,6 +9,7 @@ from torch import Tensor
 from diffattn.errors import UnsupportedBackendError
 from diffattn.ops.backends import reference, sdpa
 from diffattn.ops.types import Backend, BackendReport, DiffInputs
+from diffattn.ops.validation import wrong
 
 __all__ = ["explain", "run"]
 
@@ -40,7 +41,7 @@ def _backend(backend: Backend | str) -> Backend:
         return Backend(backend)
     except ValueError:
         known = ", ".join(member.value for member in Backend)
-        raise ValueError(f"backend: expected one of {known}, got {backend!r}") from None
+        raise wrong("backend", f"one of {known}", backend) from None
 
 
 def _first_that_serves(x: DiffInputs) -> Backend:

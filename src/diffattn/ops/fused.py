@@ -2,12 +2,13 @@
 
 Several groups of query heads share one set of keys and values. What is called depends on what a query may see:
 
-- the same keys for every query (decoding): the query group of a KV head is folded into the query length, all groups
-  in one call, so that K and V are read once;
+- all keys (decoding): the query group of a KV head is folded into the query length, all groups in one call, so that
+  K and V are read once;
 - causal, Tq = Tk: one causal call a member of the group, on K and V as they are;
-- causal, Tq < Tk, on the CPU: the keys before the last Tq in a folded call, the rest as the square, joined by their
-  log-sum-exps (`rectangle.py`), so that no Tq x Tk matrix is built; on a GPU torch's lower right alignment;
-- anything else: a boolean mask, `[B, 1 or H, Tq, Tk]`.
+- anything else on the CPU: one operator that cuts the call into such pieces (`blockwise.py`), so that no Tq x Tk
+  matrix is built;
+- on other devices: torch's lower right alignment for causal with Tq < Tk, else a boolean mask, `[B, 1 or H, Tq, Tk]`.
+  The same mask serves dropout, for which torch's CPU kernels build the maps anyway.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from torch.nn import functional as F
 from torch.nn.attention.bias import causal_lower_right
 from torch.utils._python_dispatch import _disable_current_modes
 
+from diffattn.ops.blockwise import blockwise_attention
 from diffattn.ops.masks import visible, zero_unseen
-from diffattn.ops.rectangle import causal_rectangle
 from diffattn.ops.sharing import share
 from diffattn.ops.types import Sight
 
@@ -41,11 +42,10 @@ def fused_attention(
         sight: which keys a query may see.
 
     Returns:
-        One `[B, H_i, Tq, Dv]` a tensor of queries, in their dtype; rows that see nothing are 0.
+        One `[B, Hkv, H_i / Hkv, Tq, Dv]` a tensor of queries, in their dtype; rows that see nothing are 0.
     """
-    k, v, sight = _drop_unread_keys(k, v, sight)
     if 0 in (sight.q_length, sight.k_length, k.shape[0]):
-        return [_nothing_seen(q, k, v) for q in queries]
+        return [_nothing_seen(q, k, v).unflatten(1, (k.shape[1], -1)) for q in queries]
     k, v, *queries = (_unit_stride(x) for x in (k, v, *queries))
     blind = sight.q_length - sight.k_length
     if sight.causal and not sight.needs_mask and blind > 0:
@@ -63,36 +63,20 @@ def fused_attention(
         return _equal_widths(queries, k, v, sight, scale, dropout_p)
     pieces = [F.pad(piece, (0, width - piece.shape[3])) for piece in v.split(width, dim=3)]
     parts = [_equal_widths(queries, k, piece, sight, scale, dropout_p) for piece in pieces]
-    return [torch.cat(outs, dim=3)[..., :value_width] for outs in zip(*parts, strict=True)]
+    return [torch.cat(outs, dim=4)[..., :value_width] for outs in zip(*parts, strict=True)]
 
 
-def fused_cost(sight: Sight, dropout_p: float = 0.0) -> str | None:
+def fused_cost(sight: Sight, device: torch.device, dropout_p: float = 0.0) -> str | None:
     """What a call builds beyond linear memory, in words; None where nothing."""
     if dropout_p:
         return "dropout: torch's kernels build the maps, B x H x Tq x Tk each"
-    if not sight.needs_mask or sight.same_for_all_queries:
+    if _in_blocks(device, dropout_p) or not sight.needs_mask or sight.same_for_all_queries:
         return None
-    return "builds a boolean mask, B x Tq x Tk, or B x H x Tq x Tk where it differs by head"
+    return f"builds a boolean mask on {device.type}, B x Tq x Tk, or B x H x Tq x Tk where it differs by head"
 
 
-def _drop_unread_keys(k: Tensor, v: Tensor, sight: Sight) -> tuple[Tensor, Tensor, Sight]:
-    """Where all rows hold equally many valid keys, the rest of a static cache is cut off, without a copy.
-
-    Reading the lengths is free on the CPU; elsewhere it would wait for the device, and tracing forbids it.
-    """
-    if sight.k_lengths is None or sight.k_lengths.device.type != "cpu" or torch.compiler.is_compiling():
-        return k, v, sight
-    lengths = set(sight.k_lengths.tolist())
-    if len(lengths) != 1:
-        return k, v, sight
-    n = min(max(lengths.pop(), 0), sight.k_length)
-    mask = sight.mask if sight.mask is None or sight.mask.shape[3] == 1 else sight.mask[..., :n]
-    segments = sight.segment_ids and (sight.segment_ids[0], sight.segment_ids[1][:, :n])
-    return (
-        k[:, :, :n],
-        v[:, :, :n],
-        replace(sight, k_length=n, mask=mask, segment_ids=segments, k_lengths=None),
-    )
+def _in_blocks(device: torch.device, dropout_p: float) -> bool:
+    return device.type in ("cpu", "meta") and not dropout_p
 
 
 def _nothing_seen(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -108,17 +92,24 @@ def _unit_stride(x: Tensor) -> Tensor:
 def _equal_widths(
     queries: Sequence[Tensor], k: Tensor, v: Tensor, sight: Sight, scale: float, dropout_p: float
 ) -> list[Tensor]:
-    if sight.needs_mask:
-        return _masked(queries, k, v, sight, scale, dropout_p)
-    if sight.same_for_all_queries:
+    if not sight.needs_mask and sight.same_for_all_queries:
         return _folded(queries, k, v, None, scale, dropout_p)
-    if sight.q_length < sight.k_length:
-        if k.device.type == "cpu" and not dropout_p:
-            return _ungroup(causal_rectangle(_group(queries, k.shape[1]), k, v, scale), queries)
-        if k.is_cuda and not dropout_p and not torch.compiler.is_compiling():
-            return _lower_right(queries, k, v, scale)
-        return _masked(queries, k, v, sight, scale, dropout_p)
-    return _by_member(queries, k, v, None, scale, dropout_p, causal=True)
+    if not sight.needs_mask and sight.q_length == sight.k_length:
+        return _by_member(queries, k, v, None, scale, dropout_p, causal=True)
+    if _in_blocks(k.device, dropout_p):
+        out = blockwise_attention(_group(queries, k.shape[1]), k, v, _grouped(sight, queries, k), scale)
+        return _ungroup(out, queries)
+    if k.is_cuda and not sight.needs_mask and not dropout_p and not torch.compiler.is_compiling():
+        return _lower_right(queries, k, v, scale)
+    return _masked(queries, k, v, sight, scale, dropout_p)
+
+
+def _grouped(sight: Sight, queries: Sequence[Tensor], k: Tensor) -> Sight:
+    """The sight of `_group(queries)`: a mask that differs by head in the order of its heads."""
+    if sight.mask is None or sight.mask.shape[1] == 1:
+        return sight
+    by_group = sight.mask.unflatten(1, (k.shape[1], -1))
+    return replace(sight, mask=torch.cat([by_group] * len(queries), dim=2).flatten(1, 2))
 
 
 def _masked(
@@ -135,7 +126,12 @@ def _masked(
         outs = _folded(queries, k, v, allowed, scale, dropout_p)
     else:
         outs = _by_member(queries, k, v, allowed, scale, dropout_p)
-    return [out.masked_fill(~sighted, 0.0) for out in outs]
+    return [out.masked_fill(~_by_group(sighted, out), 0.0) for out in outs]
+
+
+def _by_group(sighted: Tensor, out: Tensor) -> Tensor:
+    """`[B, 1 or H, Tq, 1]` laid over `[B, Hkv, G, Tq, Dv]`."""
+    return sighted.unsqueeze(2) if sighted.shape[1] == 1 else sighted.unflatten(1, out.shape[1:3])
 
 
 def _folded(
@@ -165,7 +161,7 @@ def _by_member(
         )
 
     if mask is None and k.is_cuda:
-        return [attend(q, k, v, None) for q in queries]
+        return [attend(q, k, v, None).unflatten(1, (k.shape[1], -1)) for q in queries]
     return _for_each_member(attend, queries, k, v, mask)
 
 
@@ -197,13 +193,13 @@ def _for_each_member(
 
 
 def _stack_members(outs: Sequence[Tensor]) -> Tensor:
-    """`[B, H, Tq, W]` from the members' outputs.
+    """`[B, Hkv, G, Tq, W]` from the members' outputs.
 
     The kernels write [B, Tq, H, W]; stacked in that order, a layer's reshape to [B, Tq, H * W] is free.
     """
     if len(outs) == 1:
-        return outs[0]
-    return torch.stack([out.transpose(1, 2) for out in outs], dim=3).flatten(2, 3).transpose(1, 2)
+        return outs[0].unsqueeze(2)
+    return torch.stack([out.transpose(1, 2) for out in outs], dim=3).permute(0, 2, 3, 1, 4)
 
 
 def _group(queries: Sequence[Tensor], kv_heads: int) -> Tensor:
@@ -212,7 +208,5 @@ def _group(queries: Sequence[Tensor], kv_heads: int) -> Tensor:
 
 
 def _ungroup(out: Tensor, queries: Sequence[Tensor]) -> list[Tensor]:
-    if len(queries) == 1:
-        return [out.flatten(1, 2)]
     sizes = [q.shape[1] // out.shape[1] for q in queries]
-    return [part.flatten(1, 2) for part in out.split(sizes, dim=2)]
+    return list(out.split(sizes, dim=2))

@@ -12,7 +12,9 @@ from diffattn.ops.types import Sight
 __all__ = ["seen_keys", "visible", "zero_unseen"]
 
 
-def visible(sight: Sight, device: torch.device) -> Tensor | None:
+def visible(
+    sight: Sight, device: torch.device, queries: slice | None = None, keys: slice | None = None
+) -> Tensor | None:
     """Every restriction of the call in one mask that broadcasts to `[B, H, Tq, Tk]`; None if there is none.
 
     With causal, the last query is aligned to the last valid key: query i sees keys up to i + k_lengths[b] - Tq.
@@ -21,29 +23,45 @@ def visible(sight: Sight, device: torch.device) -> Tensor | None:
         # # # . .
         o # # # .
         o o # # #
+
+    `queries` and `keys` pick a block of it.
     """
-    parts = [sight.mask, _within_length(sight), _positions(sight, device), _same_segment(sight)]
+    q = torch.arange(sight.q_length, device=device) if queries is None else _range(queries, device)
+    k = torch.arange(sight.k_length, device=device) if keys is None else _range(keys, device)
+    whole = slice(None)
+    parts = [
+        _pick(sight.mask, queries or whole, keys or whole),
+        _within_length(sight, k),
+        _positions(sight, q, k),
+        _same_segment(sight, queries or whole, keys or whole),
+    ]
     present = [part for part in parts if part is not None]
     return reduce(torch.logical_and, present) if present else None
 
 
-def _keys(sight: Sight, device: torch.device) -> Tensor:
-    return torch.arange(sight.k_length, device=device)
+def _range(part: slice, device: torch.device) -> Tensor:
+    return torch.arange(part.start, part.stop, device=device)
 
 
-def _within_length(sight: Sight) -> Tensor | None:
+def _pick(mask: Tensor | None, queries: slice, keys: slice) -> Tensor | None:
+    if mask is None:
+        return None
+    whole = slice(None)
+    return mask[:, :, queries if mask.shape[2] > 1 else whole, keys if mask.shape[3] > 1 else whole]
+
+
+def _within_length(sight: Sight, key: Tensor) -> Tensor | None:
     if sight.k_lengths is None:
         return None
-    return (_keys(sight, sight.k_lengths.device) < sight.k_lengths[:, None])[:, None, None, :]
+    return (key < sight.k_lengths[:, None])[:, None, None, :]
 
 
-def _positions(sight: Sight, device: torch.device) -> Tensor | None:
+def _positions(sight: Sight, query: Tensor, key: Tensor) -> Tensor | None:
     """Causal and window: both compare a key's index with the query's own position, `[B or 1, 1, Tq, 1]`."""
     if not sight.causal and sight.window is None:
         return None
-    key = _keys(sight, device)
     ends = sight.k_length if sight.k_lengths is None else sight.k_lengths[:, None, None, None]
-    own = torch.arange(sight.q_length, device=device)[None, None, :, None] + ends - sight.q_length
+    own = query[None, None, :, None] + ends - sight.q_length
     if isinstance(sight.window, tuple):
         left, right = sight.window
         return (key >= own - left) & (key <= own + right)
@@ -51,11 +69,11 @@ def _positions(sight: Sight, device: torch.device) -> Tensor | None:
     return seen if sight.window is None else seen & (key > own - sight.window)
 
 
-def _same_segment(sight: Sight) -> Tensor | None:
+def _same_segment(sight: Sight, queries: slice, keys: slice) -> Tensor | None:
     if sight.segment_ids is None:
         return None
     q_ids, k_ids = sight.segment_ids
-    return (q_ids[:, :, None] == k_ids[:, None, :])[:, None]
+    return (q_ids[:, queries, None] == k_ids[:, None, keys])[:, None]
 
 
 def seen_keys(seen: Tensor) -> Tensor:

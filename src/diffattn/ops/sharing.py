@@ -23,9 +23,15 @@ def share(x: Tensor, times: int) -> tuple[Tensor, ...]:
 
 
 class _Share(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor, times: int) -> tuple[Tensor, ...]:
+    def forward(x: Tensor, times: int) -> tuple[Tensor, ...]:
         return tuple(x.view_as(x) for _ in range(times))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, int], output: tuple[Tensor, ...]) -> None:
+        pass
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
 
@@ -46,6 +46,16 @@ class Sight:
     def needs_mask(self) -> bool:
         """Whether anything but `causal` restricts what a query sees."""
         return any(part is not None for part in (self.window, self.mask, self.k_lengths, self.segment_ids))
+
+    def rows(self, batch: slice) -> Sight:
+        """What the queries of some batch rows may see."""
+        mask, lengths, segments = self.mask, self.k_lengths, self.segment_ids
+        return replace(
+            self,
+            mask=mask if mask is None or mask.shape[0] == 1 else mask[batch],
+            k_lengths=None if lengths is None else lengths[batch],
+            segment_ids=None if segments is None else (segments[0][batch], segments[1][batch]),
+        )
 
     @property
     def same_for_all_queries(self) -> bool:

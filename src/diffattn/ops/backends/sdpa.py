@@ -23,14 +23,19 @@ def why_not(x: DiffInputs) -> list[str]:
 
 
 def cost(x: DiffInputs) -> str | None:
-    return fused_cost(x.sight, x.dropout_p)
+    return fused_cost(x.sight, x.k.device, x.dropout_p)
 
 
 def forward(x: DiffInputs) -> Tensor:
     signal, noise = fused_attention(_queries(x), x.k, x.v, x.sight, x.scale, x.dropout_p)
-    if x.heads != noise.shape[1]:
-        noise = noise[:, :, None].expand(-1, -1, x.heads // noise.shape[1], -1, -1).flatten(1, 2)
-    return torch.addcmul(signal.to(x.lam.dtype), x.lam, noise.to(x.lam.dtype), value=-1).to(x.q1.dtype)
+    repeat = signal.shape[2] // noise.shape[2]
+    signal, noise = signal.unflatten(2, (-1, repeat)), noise.unsqueeze(3)
+    lam = x.lam
+    if lam.ndim == 4:
+        heads = (1, 1, 1) if lam.shape[1] == 1 else (x.kv_heads, -1, repeat)
+        lam = lam.unflatten(1, heads)
+    out = torch.addcmul(signal.to(lam.dtype), lam, noise.to(lam.dtype), value=-1)
+    return out.to(x.q1.dtype).flatten(1, 3)
 
 
 def _queries(x: DiffInputs) -> tuple[Tensor, Tensor]:

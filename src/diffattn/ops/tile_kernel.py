@@ -1,0 +1,129 @@
+"""The CPU's fused kernel on the blocks of `tiles.py`, forward and backward.
+
+Pieces of one block are joined by their log-sum-exps, and a backward call that is given the joined output and
+log-sum-exp yields a piece's gradients exactly (Liu et al., Ring Attention, arXiv:2310.01889, appendix).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from diffattn.ops.masks import visible
+from diffattn.ops.tiles import Block, Kind, Piece
+from diffattn.ops.types import Sight
+
+__all__ = ["Tile", "tile_backward", "tile_forward", "tiles_of"]
+
+_kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+_kernel_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+
+
+class Tile(NamedTuple):
+    """One piece of a block, ready for the kernel.
+
+    `q` is `[b, Hkv, G, t, W]`, `k` and `v` are `[b, Hkv, n, W]`, `seen` broadcasts to `[b, Hkv, G, t, n]`.
+    """
+
+    keys: slice
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    seen: Tensor | None
+    causal: bool
+
+
+def tiles_of(block: Block, q: Tensor, k: Tensor, v: Tensor, sight: Sight) -> Iterator[Tile]:
+    """The block's pieces; `q` `[B, Hkv, G, Tq, W]`, `k` and `v` `[B, Hkv, Tk, W]` are those of the whole call."""
+    q = q[block.batch, :, :, block.queries]
+    for piece in block.pieces:
+        tile = Tile(
+            piece.keys, q, k[block.batch, :, piece.keys], v[block.batch, :, piece.keys], None, piece.kind is Kind.CAUSAL
+        )
+        if piece.kind is not Kind.MASKED:
+            yield tile
+        elif masked := _masked(tile, block, piece, sight):
+            yield masked
+
+
+def _masked(tile: Tile, block: Block, piece: Piece, sight: Sight) -> Tile | None:
+    """The tile cut to the keys that any query sees, with its mask; None where there are none."""
+    seen = visible(sight.rows(block.batch), tile.q.device, block.queries, piece.keys)
+    assert seen is not None
+    seen = seen.expand(*seen.shape[:3], tile.k.shape[2])
+    columns = seen.flatten(0, 2).any(0).nonzero()
+    if not len(columns):
+        return None
+    first, last = int(columns[0]), int(columns[-1]) + 1
+    keys, seen = slice(piece.keys.start + first, piece.keys.start + last), seen[..., first:last]
+    q, k, v = tile.q, tile.k[:, :, first:last], tile.v[:, :, first:last]
+    if seen.all():
+        return Tile(keys, q, k, v, None, False)
+    by_head = seen.shape[1] > 1
+    seen = seen.unflatten(1, q.shape[1:3]) if by_head else seen.unsqueeze(2)
+    if not (sighted := seen.any(-1, keepdim=True)).all():
+        q = q.masked_fill(~sighted, 0.0)
+    if not (seen_in_row := seen.flatten(1, 3).any(1)).all():
+        k, v = (x.masked_fill(~seen_in_row[:, None, :, None], 0.0) for x in (k, v))
+    return Tile(keys, q, k, v, seen, False)
+
+
+def _calls(tile: Tile, dtype: torch.dtype) -> Iterator[tuple[slice, Callable[[Tensor], Tensor], Tensor | None]]:
+    """Members of the query group that go into one call, how their rows are laid out for it, and its mask."""
+    group = tile.q.shape[2]
+    bias = None if tile.seen is None else torch.zeros(tile.seen.shape, dtype=dtype).masked_fill_(~tile.seen, -torch.inf)
+    if not tile.causal and (bias is None or (bias.shape[2] == 1 and bias.shape[3] == 1)):
+        yield slice(0, group), lambda x: x.flatten(2, 3), None if bias is None else bias[:, :, 0]
+        return
+    for j in range(group):
+        at = slice(j, j + 1)
+        yield at, lambda x: x.squeeze(2), None if bias is None else bias[:, :, j if bias.shape[2] > 1 else 0]
+
+
+def tile_forward(tiles: list[Tile], out: Tensor, lse: Tensor, scale: float) -> None:
+    """Writes a block's outputs `[b, Hkv, G, t, W]` and log-sum-exps `[b, Hkv, G, t]`; nothing where it has no tile."""
+    if len(tiles) == 1:
+        _forward(tiles[0], out, lse, scale)
+    elif tiles:
+        _join(tiles, out, lse, scale)
+
+
+def _forward(tile: Tile, out: Tensor, lse: Tensor, scale: float) -> None:
+    """Writes one tile's outputs `[b, Hkv, G, t, W]` and log-sum-exps `[b, Hkv, G, t]`."""
+    for at, rows, bias in _calls(tile, lse.dtype):
+        q = rows(tile.q[:, :, at])
+        part, part_lse = _kernel(q, tile.k, tile.v, 0.0, tile.causal, attn_mask=bias, scale=scale)
+        out[:, :, at] = part.view(out[:, :, at].shape)
+        lse[:, :, at] = part_lse.view(lse[:, :, at].shape)
+
+
+def tile_backward(grad: Tensor, out: Tensor, lse: Tensor, tile: Tile, scale: float, sums: tuple[Tensor, ...]) -> None:
+    """Adds one tile's gradients to `sums`: of its queries, its keys and its values."""
+    dq, dk, dv = sums
+    for at, rows, bias in _calls(tile, lse.dtype):
+        grad_part, q_part, out_part = (rows(x[:, :, at]) for x in (grad, tile.q, out))
+        lse_part = rows(lse[:, :, at])
+        dq_part, dk_part, dv_part = _kernel_backward(
+            grad_part, q_part, tile.k, tile.v, out_part, lse_part, 0.0, tile.causal, attn_mask=bias, scale=scale
+        )
+        dq[:, :, at] += dq_part.reshape(dq[:, :, at].shape)
+        dk += dk_part
+        dv += dv_part
+
+
+def _join(tiles: list[Tile], out: Tensor, lse: Tensor, scale: float) -> None:
+    """Outputs over disjoint keys, each weighted by its share of the softmax, in the log-sum-exps' dtype.
+
+    Every query sees some key in each tile: masked pieces stand alone.
+    """
+    parts = [(torch.empty_like(out), torch.empty_like(lse)) for _ in tiles]
+    for tile, part in zip(tiles, parts, strict=True):
+        _forward(tile, *part, scale)
+    torch.logsumexp(torch.stack([part_lse for _, part_lse in parts]), 0, out=lse)
+    total = torch.zeros(out.shape, dtype=lse.dtype)
+    for part_out, part_lse in parts:
+        total.addcmul_(part_out.to(lse.dtype), torch.exp(part_lse - lse).unsqueeze(-1))
+    out.copy_(total)

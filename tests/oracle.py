@@ -34,13 +34,18 @@ def lam_at(lam, b, h, t):
 
 def loop_attention(q1, q2, k, v, lam, may_see, scale=None) -> Tensor:
     """`may_see(b, h, i, j) -> bool`; returns float64 `[B, H, Tq, Dv]`."""
+    return loop_attention_and_size(q1, q2, k, v, lam, may_see, scale)[0]
+
+
+def loop_attention_and_size(q1, q2, k, v, lam, may_see, scale=None) -> tuple[Tensor, Tensor]:
+    """The result, and `A1 |V| + |lam| A2 |V|`, what its error is measured against."""
     B, H, Tq, D = q1.shape
     noise_repeat, kv_repeat = H // q2.shape[1], H // k.shape[1]
     Tk, Dv = k.shape[2], v.shape[3]
     scale = 1.0 / math.sqrt(D) if scale is None else scale
     a, c, keys, values = (t.double().tolist() for t in (q1, q2, k, v))
     pair = k.shape[3] == 2 * D
-    out = torch.zeros(B, H, Tq, Dv, dtype=torch.float64)
+    out, size = (torch.zeros(B, H, Tq, Dv, dtype=torch.float64) for _ in range(2))
     for b in range(B):
         for h in range(H):
             g = h // kv_repeat
@@ -48,29 +53,35 @@ def loop_attention(q1, q2, k, v, lam, may_see, scale=None) -> Tensor:
             second = [row[D:] if pair else row for row in keys[b][g]]
             for i in range(Tq):
                 ok = [may_see(b, h, i, j) for j in range(Tk)]
-                signal = softmax_row(
-                    [dot(a[b][h][i], key) * scale if s else 0.0 for key, s in zip(first, ok, strict=True)], ok
-                )
-                noise = softmax_row(
-                    [
-                        dot(c[b][h // noise_repeat][i], key) * scale if s else 0.0
-                        for key, s in zip(second, ok, strict=True)
-                    ],
-                    ok,
+                if not any(ok):
+                    continue
+                rows = (a[b][h][i], first), (c[b][h // noise_repeat][i], second)
+                signal, noise = (
+                    softmax_row([dot(q, key) * scale if s else 0.0 for key, s in zip(half, ok, strict=True)], ok)
+                    for q, half in rows
                 )
                 weight = lam_at(lam, b, h, i)
-                for d in range(Dv):
-                    out[b, h, i, d] = math.fsum(
-                        (signal[j] - weight * noise[j]) * values[b][g][j][d] for j in range(Tk) if ok[j]
-                    )
-    return out
+                seen = [j for j in range(Tk) if ok[j]]
+                signed, total = (
+                    [signal[j] + sign * noise[j] for j in seen] for sign in (-weight, abs(weight))
+                )
+                columns = [[values[b][g][j][d] for j in seen] for d in range(Dv)]
+                out[b, h, i] = torch.tensor([dot(signed, column) for column in columns], dtype=torch.float64)
+                size[b, h, i] = torch.tensor(
+                    [dot(total, [abs(x) for x in column]) for column in columns], dtype=torch.float64
+                )
+    return out, size
 
 
 def rules(Tq, Tk, *, causal=True, window=None, mask=None, k_lengths=None, segment_ids=None):
     """The contract's restrictions, one key at a time."""
 
+    ends = None if k_lengths is None else [min(max(n, 0), Tk) for n in k_lengths.tolist()]
+    segments = None if segment_ids is None else [ids.tolist() for ids in segment_ids]
+    sizes, allowed = (None, None) if mask is None else (mask.shape, mask.tolist())
+
     def may_see(b, h, i, j):
-        end = Tk if k_lengths is None else int(k_lengths[b])
+        end = Tk if ends is None else ends[b]
         own = i + end - Tq
         if j >= end or (causal and j > own):
             return False
@@ -78,13 +89,14 @@ def rules(Tq, Tk, *, causal=True, window=None, mask=None, k_lengths=None, segmen
             return False
         if isinstance(window, int) and j <= own - window:
             return False
-        if segment_ids is not None and segment_ids[0][b, i] != segment_ids[1][b, j]:
+        if segments is not None and segments[0][b][i] != segments[1][b][j]:
             return False
-        if mask is None:
+        if allowed is None:
             return True
-        if mask.ndim == 2:
-            return bool(mask[b, j])
-        index = tuple(0 if size == 1 else at for size, at in zip(mask.shape, (b, h, i, j), strict=True))
-        return bool(mask[index])
+        index = (b, j) if len(sizes) == 2 else (b, h, i, j)
+        entry = allowed
+        for size, at in zip(sizes, index, strict=True):
+            entry = entry[0 if size == 1 else at]
+        return entry
 
     return may_see

@@ -62,9 +62,7 @@ def loop_attention_and_size(q1, q2, k, v, lam, may_see, scale=None) -> tuple[Ten
                 )
                 weight = lam_at(lam, b, h, i)
                 seen = [j for j in range(Tk) if ok[j]]
-                signed, total = (
-                    [signal[j] + sign * noise[j] for j in seen] for sign in (-weight, abs(weight))
-                )
+                signed, total = ([signal[j] + sign * noise[j] for j in seen] for sign in (-weight, abs(weight)))
                 columns = [[values[b][g][j][d] for j in seen] for d in range(Dv)]
                 out[b, h, i] = torch.tensor([dot(signed, column) for column in columns], dtype=torch.float64)
                 size[b, h, i] = torch.tensor(

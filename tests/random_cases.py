@@ -34,10 +34,10 @@ class Case:
 
 
 def draw_case(choose: Choose) -> Case:
-    B, Hkv, D = choose((1, 1, 2, 3)), choose((1, 1, 1, 2, 3)), choose((1, 2, 3, 4, 8))
+    B, Hkv, D = choose((1, 1, 1, 2, 3)), choose((1, 1, 1, 2, 3)), choose((1, 2, 3, 4, 8))
     Hn = Hkv * choose((1, 1, 2))
     H = Hn * choose((1, 1, 2, 3) if Hn < 3 else (1, 2))
-    Tq, Tk = choose((1, 1, 2, 3, 5, 7)), choose((1, 2, 3, 4, 5, 7))
+    Tq, Tk = choose((1, 1, 2, 3, 4, 7)), choose((1, 2, 3, 4, 5, 7))
     width, Dv = D * choose((1, 2)), choose((1, 3, D, D, 2 * D))
     generator = torch.Generator().manual_seed(choose(range(2**16)))
     dtype = choose(DTYPES)
@@ -51,7 +51,7 @@ def draw_case(choose: Choose) -> Case:
     arguments = draw_sight(choose, generator, (B, H, Tq, Tk))
     arguments["scale"] = choose((None, None, None, 0.3, 2.0))
     cuts = choose((1, 2, 3, 256)), choose((1, 32))
-    case = Case(tensors, arguments, *cuts, poisoned=choose((False, False, True)), differentiated=choose((True, False)))
+    case = Case(tensors, arguments, *cuts, poisoned=choose((False, False, True)), differentiated=choose((True, False, False)))
     case.said = {"shapes": shapes, "dtype": dtype, "layouts": layouts, "arguments": arguments, "lam": tensors[4]}
     return case
 

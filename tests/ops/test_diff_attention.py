@@ -361,12 +361,22 @@ def test_nan_in_the_query_of_a_blind_row_reaches_no_gradient(backend):
         assert grad.isfinite().all()
 
 
-def test_reference_is_in_float32_under_autocast():
-    x = make(Tq=20, dtype=torch.float32)
-    expected = diff_attention(*x, backend="reference")
+@pytest.mark.parametrize("restrictions", [{}, {"window": 5}, {"mask": torch.arange(20) >= torch.tensor([[0], [3]])}])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_autocast_takes_the_inputs_as_torchs_attention_does(backend, restrictions):
+    """Queries and keys in float32 (from a rotary embedding), values narrow: one dtype, and float32 inside."""
+    q1, q2, k, v, lam = make(Tq=20, dtype=torch.float32)
+    expected = diff_attention(*(t.bfloat16() for t in (q1, q2, k, v)), lam, backend=backend, **restrictions)
+    leaves = [t.requires_grad_() for t in (q1, q2, k, v)]
     with torch.autocast("cpu", torch.bfloat16):
-        torch.testing.assert_close(diff_attention(*x, backend="reference"), expected)
-        assert diff_attention_weights(*x[:3], x[4]).signed.dtype == torch.float32
+        out = diff_attention(q1, q2, k, v.bfloat16(), lam, backend=backend, **restrictions)
+        assert out.dtype == F.scaled_dot_product_attention(q1, q1, q1).dtype == torch.bfloat16
+        assert diff_attention_weights(q1, q2, k, lam).signed.dtype == torch.float32
+        assert softmax_attention(q1, k, v).dtype == torch.bfloat16
+        wide = diff_attention(*(t.double() for t in (q1, q2, k, v)), lam, backend=backend, **restrictions)
+    assert torch.equal(out, expected)
+    assert wide.dtype == torch.float64
+    assert all(grad.dtype == torch.float32 for grad in torch.autograd.grad(out.sum(), leaves))
 
 
 def test_a_second_derivative_is_refused_where_it_would_be_dropped():

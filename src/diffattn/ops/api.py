@@ -7,6 +7,7 @@ from typing import Any
 from torch import Tensor
 
 from diffattn.ops import dispatch
+from diffattn.ops.autocast import as_autocast
 from diffattn.ops.backends import reference
 from diffattn.ops.fused import fused_attention
 from diffattn.ops.masks import visible
@@ -65,12 +66,14 @@ def diff_attention(
         backend: a `Backend` or its name; "auto" takes the first that can serve, a named one never falls back.
 
     Returns:
-        `[B, H, Tq, Dv]` in the dtype of the queries.
+        `[B, H, Tq, Dv]` in the dtype of the queries. Under `torch.autocast` queries, keys and values are first taken to
+        its dtype, as for torch's own attention; softmax and subtraction stay in float32.
 
     Raises:
         ValueError: an argument does not fit; the message names it.
         UnsupportedBackendError: the backend named cannot serve these inputs.
     """
+    q1, q2, k, v = as_autocast(q1, q2, k, v)
     x = validate(
         q1,
         q2,
@@ -109,6 +112,7 @@ def diff_attention_weights(
         `DiffWeights(signed, signal, noise)`, each `[B, H, Tq, Tk]` in float32 (float64 for float64 inputs):
         `signed = signal - lam noise`.
     """
+    q1, q2, k = as_autocast(q1, q2, k)
     x = validate(
         q1,
         q2,
@@ -143,6 +147,7 @@ def explain_backends(
         "k_lengths": None,
         "segment_ids": None,
     }
+    q1, q2, k, v = as_autocast(q1, q2, k, v)
     return dispatch.explain(validate(q1, q2, k, v, lam, **{**defaults, **arguments}))
 
 
@@ -167,6 +172,7 @@ def softmax_attention(
     Returns:
         `[B, H, Tq, Dv]` in the dtype of `q`.
     """
+    q, k, v = as_autocast(q, k, v)
     validate_softmax(q, k, v)
     sight = validate_sight(q, k, causal=causal, window=window, mask=mask, k_lengths=k_lengths, segment_ids=segment_ids)
     outs = fused_attention([q], k, v, sight, check_scale(scale, q.shape[3]), check_dropout(dropout_p))

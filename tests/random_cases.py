@@ -1,6 +1,7 @@
 """Random calls of the operator and what must hold of each: one generator for the tests and for the run of a million.
 
-A case is drawn by `choose`, a function that picks one of a sequence: hypothesis' or a seeded generator's.
+A case is drawn by `choose`, a function that picks one of a sequence, the simplest first: hypothesis', or a seeded
+generator's.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def draw_case(choose: Choose) -> Case:
     Hn = Hkv * choose((1, 1, 2))
     H = Hn * choose((1, 1, 2, 3) if Hn < 3 else (1, 2))
     Tq, Tk = choose((1, 1, 2, 3, 4, 7)), choose((1, 2, 3, 4, 5, 7))
-    width, Dv = D * choose((1, 2)), choose((1, 3, D, D, 2 * D))
+    width, Dv = D * choose((1, 2)), choose((D, D, D, 1, 3, 2 * D))
     generator = torch.Generator().manual_seed(choose(range(2**16)))
     dtype = choose(DTYPES)
     shapes = ((B, H, Tq, D), (B, Hn, Tq, D), (B, Hkv, Tk, width), (B, Hkv, Tk, Dv))
@@ -51,7 +52,8 @@ def draw_case(choose: Choose) -> Case:
     arguments = draw_sight(choose, generator, (B, H, Tq, Tk))
     arguments["scale"] = choose((None, None, None, 0.3, 2.0))
     cuts = choose((1, 2, 3, 256)), choose((1, 32))
-    case = Case(tensors, arguments, *cuts, poisoned=choose((False, False, True)), differentiated=choose((True, False, False)))
+    poisoned, differentiated = choose((False, False, True)), choose((True, False, False))
+    case = Case(tensors, arguments, *cuts, poisoned=poisoned, differentiated=differentiated)
     case.said = {"shapes": shapes, "dtype": dtype, "layouts": layouts, "arguments": arguments, "lam": tensors[4]}
     return case
 

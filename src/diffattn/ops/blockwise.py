@@ -25,7 +25,8 @@ def blockwise_attention(q: Tensor, k: Tensor, v: Tensor, sight: Sight, scale: fl
     Args:
         q: `[B, Hkv, G, Tq, W]`, G query heads to a key/value head.
         k, v: `[B, Hkv, Tk, W]`.
-        sight: which keys a query may see; the heads of its mask are `Hkv * G`.
+        sight: which keys a query may see; where its mask has heads, Hkv divides them, and a group is made of one or
+            more such sets (the signal maps, then the noise maps).
 
     Returns:
         `[B, Hkv, G, Tq, W]` in the dtype of `q`; rows that see nothing are 0.

@@ -69,8 +69,9 @@ def fused_attention(
 def fused_cost(sight: Sight, device: torch.device, dropout_p: float = 0.0) -> str | None:
     """What a call builds beyond linear memory, in words; None where nothing."""
     if dropout_p:
-        return "dropout: torch's kernels build the maps, B x H x Tq x Tk each"
-    if _in_blocks(device, dropout_p) or not sight.needs_mask or sight.same_for_all_queries:
+        return "builds both maps, B x H x Tq x Tk each, for dropout"
+    by_position_alone = not sight.needs_mask and (device.type == "cuda" or sight.q_length >= sight.k_length)
+    if _in_blocks(device, dropout_p) or sight.same_for_all_queries or by_position_alone:
         return None
     return f"builds a boolean mask on {device.type}, B x Tq x Tk, or B x H x Tq x Tk where it differs by head"
 
@@ -97,19 +98,10 @@ def _equal_widths(
     if not sight.needs_mask and sight.q_length == sight.k_length:
         return _by_member(queries, k, v, None, scale, dropout_p, causal=True)
     if _in_blocks(k.device, dropout_p):
-        out = blockwise_attention(_group(queries, k.shape[1]), k, v, _grouped(sight, queries, k), scale)
-        return _ungroup(out, queries)
+        return _ungroup(blockwise_attention(_group(queries, k.shape[1]), k, v, sight, scale), queries)
     if k.is_cuda and not sight.needs_mask and not dropout_p and not torch.compiler.is_compiling():
         return _lower_right(queries, k, v, scale)
     return _masked(queries, k, v, sight, scale, dropout_p)
-
-
-def _grouped(sight: Sight, queries: Sequence[Tensor], k: Tensor) -> Sight:
-    """The sight of `_group(queries)`: a mask that differs by head in the order of its heads."""
-    if sight.mask is None or sight.mask.shape[1] == 1:
-        return sight
-    by_group = sight.mask.unflatten(1, (k.shape[1], -1))
-    return replace(sight, mask=torch.cat([by_group] * len(queries), dim=2).flatten(1, 2))
 
 
 def _masked(

@@ -1,0 +1,258 @@
+"""Laws of the operator: two ways to say the same thing give the same outputs, and the same gradients.
+
+A law is two functions of the same tensors. None is told by an oracle, so nothing here shares a mistake with one.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+import torch
+
+from diffattn.ops import diff_attention, softmax_attention, tiles
+
+# Backend, and for the fused one the queries of a block and the documents' least average length.
+WAYS = (("reference", 256, 32), ("sdpa", 3, 1), ("sdpa", 2, 1000))
+B, H, T, WIDE = 2, 4, 9, 2**40
+
+
+@pytest.fixture(params=WAYS, ids=str)
+def attend(request, monkeypatch):
+    backend, block, shortest = request.param
+    monkeypatch.setattr(tiles, "BLOCK", block)
+    monkeypatch.setattr(tiles, "SHORTEST_DOCUMENT", shortest)
+    return partial(diff_attention, backend=backend)
+
+
+def make(Hn=H, Hkv=2, Tq=T, Tk=T, D=4, pair=False, Dv=None):
+    generator = torch.Generator().manual_seed(0)
+    width = 2 * D if pair else D
+    shapes = ((B, H, Tq, D), (B, Hn, Tq, D), (B, Hkv, Tk, width), (B, Hkv, Tk, Dv or width), (B, H, Tq))
+    return [torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes]
+
+
+def both_ways(left, right, x):
+    """Asserts that two functions of the tensors `x` have equal outputs and gradients."""
+    for got, want in zip(out_and_gradients(left, x), out_and_gradients(right, x), strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-11, atol=1e-12)
+
+
+def out_and_gradients(function, x):
+    leaves = [t.detach().clone().requires_grad_() for t in x]
+    out = function(*leaves)
+    up = torch.randn(out.shape, generator=torch.Generator().manual_seed(1), dtype=out.dtype)
+    return out.detach(), *torch.autograd.grad(out, leaves, up, allow_unused=True, materialize_grads=True)
+
+
+def some_mask(*shape, seed=2):
+    return torch.rand(shape, generator=torch.Generator().manual_seed(seed)) > 0.4
+
+
+IDS = torch.tensor([[4, 4, 4, 4, 7, 1, 1, 1, 1], [0, 0, 5, 5, 5, 5, 2, 2, 2]])
+SCATTERED = torch.tensor([[0, 1, 0, 2, 2, 1, 0, 1, 0], [3, 3, 1, 3, 3, 3, 1, 1, 3]])
+SIGHTS = {
+    "causal": {},
+    "all": {"causal": False},
+    "window": {"window": 3},
+    "two sides": {"causal": False, "window": (1, 2)},
+    "left padding": {"mask": torch.arange(T) >= torch.tensor([[2], [0]])},
+    "holes": {"mask": some_mask(B, T)},
+    "a mask a head": {"mask": some_mask(B, H, T, T)},
+    "lengths": {"k_lengths": torch.tensor([6, 9])},
+    "documents": {"segment_ids": (IDS, IDS)},
+    "scattered": {"segment_ids": (SCATTERED, SCATTERED), "window": 4},
+}
+each_sight = pytest.mark.parametrize("sight", SIGHTS.values(), ids=list(SIGHTS))
+WINDOWS = [{}, {"window": 3}, {"causal": False}, {"causal": False, "window": (2, 1)}]
+each_window = pytest.mark.parametrize("arguments", WINDOWS, ids=str)
+each_key = pytest.mark.parametrize("pair", [False, True], ids=["one key", "key pair"])
+
+
+@each_key
+@pytest.mark.parametrize("kind", ["nothing", "holes", "a head", "documents"])
+def test_the_order_of_keys_means_nothing_without_causal(attend, kind, pair):
+    order = torch.randperm(T, generator=torch.Generator().manual_seed(3))
+    sight = {"holes": {"mask": some_mask(B, T)}, "a head": {"mask": some_mask(B, H, T, T)}}.get(kind, {})
+    turned = {name: mask[..., order] for name, mask in sight.items()}
+    if kind == "documents":
+        sight, turned = {"segment_ids": (IDS, IDS)}, {"segment_ids": (IDS, IDS[:, order])}
+    both_ways(
+        partial(attend, causal=False, **sight),
+        lambda q1, q2, k, v, lam: attend(q1, q2, k[:, :, order], v[:, :, order], lam, causal=False, **turned),
+        make(pair=pair),
+    )
+
+
+def of_row(sight, b):
+    def cut(value):
+        return value[b : b + 1] if isinstance(value, torch.Tensor) else value
+
+    return {name: tuple(map(cut, value)) if isinstance(value, tuple) else cut(value) for name, value in sight.items()}
+
+
+@each_sight
+def test_batch_rows_know_nothing_of_each_other(attend, sight):
+    def apart(*x):
+        return torch.cat([attend(*(t[b : b + 1] for t in x), **of_row(sight, b)) for b in range(B)])
+
+    both_ways(partial(attend, **sight), apart, make())
+
+
+EACH_ALONE = [(IDS, arguments) for arguments in WINDOWS] + [(SCATTERED, {}), (SCATTERED, {"causal": False})]
+
+
+@each_key
+@pytest.mark.parametrize(("ids", "arguments"), EACH_ALONE)
+def test_packed_documents_equal_each_alone(attend, ids, arguments, pair):
+    def alone(*x):
+        return torch.cat([row([t[b : b + 1] for t in x], ids[b]) for b in range(B)])
+
+    def row(x, names):
+        places = [(names == name).nonzero()[:, 0] for name in names.unique()]
+        outs = [attend(*(t.index_select(2, at) for t in x), **arguments) for at in places]
+        return torch.cat(outs, dim=2).index_select(2, torch.cat(places).argsort())
+
+    both_ways(partial(attend, segment_ids=(ids, ids), **arguments), alone, make(pair=pair))
+
+
+CONTINUED = ("causal", "window", "left padding", "holes", "documents", "scattered")
+
+
+@each_key
+@pytest.mark.parametrize("name", CONTINUED)
+@pytest.mark.parametrize("first", [1, 4])
+def test_a_prefix_and_its_continuation_equal_the_whole(attend, first, name, pair):
+    sight = SIGHTS[name]
+
+    def part(queries, keys, q1, q2, k, v, lam):
+        here = dict(sight)
+        if "mask" in sight:
+            here["mask"] = sight["mask"][:, keys]
+        if "segment_ids" in sight:
+            here["segment_ids"] = (sight["segment_ids"][0][:, queries], sight["segment_ids"][1][:, keys])
+        return attend(
+            *(t[:, :, queries] for t in (q1, q2)), *(t[:, :, keys] for t in (k, v)), lam[:, :, queries], **here
+        )
+
+    def in_two(*x):
+        prefix, all_keys = slice(0, first), slice(0, T)
+        return torch.cat([part(prefix, prefix, *x), part(slice(first, T), all_keys, *x)], dim=2)
+
+    both_ways(partial(attend, **sight), in_two, make(pair=pair))
+
+
+@pytest.mark.parametrize("Tq", [4, 12])
+@pytest.mark.parametrize("name", ["causal", "holes", "lengths"])
+def test_a_window_as_wide_as_the_context_is_none(attend, name, Tq):
+    x, sight = make(Tq=Tq), SIGHTS[name]
+    for wide in (max(Tq, T), WIDE):
+        both_ways(partial(attend, **sight), partial(attend, window=wide, **sight), x)
+        all_seen = partial(attend, causal=False, **sight)
+        both_ways(all_seen, partial(attend, causal=False, window=(wide, wide), **sight), x)
+
+
+@pytest.mark.parametrize("window", [1, 3, WIDE])
+@pytest.mark.parametrize("name", ["causal", "holes", "a mask a head", "lengths", "documents"])
+def test_a_causal_window_is_a_two_sided_one_without_a_right_side(attend, name, window):
+    two_sided = partial(attend, causal=False, window=(window - 1, 0), **SIGHTS[name])
+    both_ways(partial(attend, window=window, **SIGHTS[name]), two_sided, make())
+
+
+@each_sight
+@each_key
+def test_fewer_noise_heads_equal_repeated_ones(attend, pair, sight):
+    def repeated(q1, q2, k, v, lam):
+        return attend(q1, q2.repeat_interleave(2, dim=1), k, v, lam, **sight)
+
+    both_ways(partial(attend, **sight), repeated, make(Hn=2, Hkv=1, pair=pair))
+
+
+@each_window
+@pytest.mark.parametrize("lengths", [(3, 7), (0, 9)])
+@pytest.mark.parametrize("Tq", [1, 4, T])
+def test_lengths_equal_cut_keys(attend, Tq, lengths, arguments):
+    def cut(q1, q2, k, v, lam):
+        rows = ((t[b : b + 1] for t in (q1, q2, k[:, :, :n], v[:, :, :n], lam)) for b, n in enumerate(lengths))
+        return torch.cat([attend(*row, **arguments) for row in rows])
+
+    both_ways(partial(attend, k_lengths=torch.tensor(lengths), **arguments), cut, make(Tq=Tq))
+
+
+@each_window
+@pytest.mark.parametrize("Tq", [1, 4, T])
+def test_left_padding_equals_cut_keys(attend, Tq, arguments):
+    """The last query stays at the last key."""
+    mask = torch.arange(T) >= 3
+    both_ways(
+        partial(attend, mask=mask.expand(B, T), **arguments),
+        lambda q1, q2, k, v, lam: attend(q1, q2, k[:, :, 3:], v[:, :, 3:], lam, **arguments),
+        make(Tq=Tq),
+    )
+
+
+def test_right_padding_equals_cut_keys(attend):
+    """Under causal the queries before the padding are alone, those in it see every key that is left."""
+
+    def cut(q1, q2, k, v, lam):
+        parts = ((t[:, :, :6] for t in (q1, q2, k, v, lam)), (q1[:, :, 6:], q2[:, :, 6:], k[:, :, :6], v[:, :, :6]))
+        return torch.cat([attend(*parts[0]), attend(*parts[1], lam[:, :, 6:], causal=False)], dim=2)
+
+    both_ways(partial(attend, mask=(torch.arange(T) < 6).expand(B, T)), cut, make())
+
+
+@each_sight
+@pytest.mark.parametrize("order", [(1, 0, 3, 2), (2, 3, 0, 1)], ids=["within a group", "groups"])
+def test_the_order_of_heads_means_nothing(attend, order, sight):
+    order = torch.tensor(order)
+    heads = {"mask": sight["mask"][:, order]} if "mask" in sight and sight["mask"].ndim == 4 else {}
+
+    def turned(q1, q2, k, v, lam):
+        x = (*(t[:, order] for t in (q1, q2)), *(t[:, order[::2] // 2] for t in (k, v)), lam[:, order])
+        return attend(*x, **{**sight, **heads})[:, order]
+
+    both_ways(partial(attend, **sight), turned, make())
+
+
+@each_sight
+def test_lam_0_is_ordinary_attention(attend, sight):
+    x = make()[:4]
+    both_ways(lambda *t: attend(*t, 0.0, **sight), lambda q1, _, k, v: softmax_attention(q1, k, v, **sight), x)
+
+
+@each_sight
+@each_key
+def test_the_maps_change_places(attend, pair, sight):
+    """A1 - lam A2 = -lam (A2 - A1 / lam)."""
+
+    def swapped(q1, q2, k, v, lam):
+        return -lam[..., None] * attend(q2, q1, k.roll(4, dims=-1) if pair else k, v, 1 / lam, **sight)
+
+    both_ways(partial(attend, **sight), swapped, make(pair=pair))
+
+
+@each_sight
+@pytest.mark.parametrize("Dv", [3, 6])
+def test_linear_in_the_values_column_by_column(attend, Dv, sight):
+    def parts(q1, q2, k, v, lam):
+        here = partial(attend, q1, q2, k, lam=lam, **sight)
+        return torch.cat([here(3 * v[..., :1] - 1), 3 * here(v[..., 1:]) - here(torch.ones_like(v[..., 1:]))], dim=-1)
+
+    both_ways(lambda q1, q2, k, v, lam: attend(q1, q2, k, 3 * v - 1, lam, **sight), parts, make(Dv=Dv))
+
+
+@pytest.mark.parametrize("shape", [(), (1, 1, 1), (B, 1, 1), (1, H, 1), (1, 1, T), (B, H, 1), (B, 1, T), (1, H, T)])
+def test_a_small_lam_equals_an_expanded_one(attend, shape):
+    x = make(Hn=2)
+    x[4] = torch.randn(shape, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    both_ways(attend, lambda *t: attend(*t[:4], t[4].expand(B, H, T)), x)
+
+
+@each_sight
+def test_a_scale_is_one_of_the_queries(attend, sight):
+    factor = 1.7 * 4**0.5
+    both_ways(
+        partial(attend, scale=1.7, **sight),
+        lambda q1, q2, *rest: attend(q1 * factor, q2 * factor, *rest, **sight),
+        make(pair=True),
+    )

@@ -1,6 +1,6 @@
 """Each backend's error against float64, beside that of ordinary attention on the same inputs.
 
-    python benchmarks/accuracy.py
+    python -m benchmarks.accuracy
 
 The error is the norm of the difference over the norm of `A1 |V| + |lam| A2 |V|`: never over a difference that may be
 zero. For ordinary attention it is over that of `A1 |V|`. A gradient's error is over the sum of what each map
@@ -8,6 +8,10 @@ contributes.
 """
 
 from __future__ import annotations
+
+import sys
+
+sys.path[:] = [path for path in sys.path if not path.endswith("benchmarks")]  # operator.py is no standard module
 
 import torch
 

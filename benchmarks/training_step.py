@@ -1,7 +1,7 @@
 """One training step of each variant beside Transformers' own Llama of the same shape, in one process, alternately.
 
-    python benchmarks/training_step.py
-    python benchmarks/training_step.py --width 256 --layers 4 --heads 8 --kv-heads 4 --context 512 --rounds 20
+    python -m benchmarks.training_step
+    python -m benchmarks.training_step --width 256 --layers 4 --heads 8 --kv-heads 4 --context 512 --rounds 20
 
 A step is forward, loss and backward. Printed for each model: the median time, its ratio to Llama's step of the same
 round (median and quartiles), and the ratio of their floating-point operations as torch counts them (attention as
@@ -9,6 +9,10 @@ Tq x Tk, causal or not). Llama stands twice, first and last: the ratio of the tw
 """
 
 from __future__ import annotations
+
+import sys
+
+sys.path[:] = [path for path in sys.path if not path.endswith("benchmarks")]  # operator.py is no standard module
 
 import argparse
 import statistics

@@ -1,10 +1,8 @@
-"""Laws of the operator: two ways to say the same thing give the same outputs, and the same gradients.
-
-A law is two functions of the same tensors. None is told by an oracle, so nothing here shares a mistake with one.
-"""
+"""Laws of the operator: two functions of the same tensors that must have the same outputs and gradients."""
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 import pytest
@@ -14,7 +12,7 @@ from diffattn.ops import diff_attention, softmax_attention, tiles
 
 # Backend, and for the fused one the queries of a block and the documents' least average length.
 WAYS = (("reference", 256, 32), ("sdpa", 3, 1), ("sdpa", 2, 1000))
-B, H, T, WIDE = 2, 4, 9, 2**40
+B, H, T, WIDE, ALL = 2, 4, 9, 2**40, slice(None)
 
 
 @pytest.fixture(params=WAYS, ids=str)
@@ -45,8 +43,8 @@ def out_and_gradients(function, x):
     return out.detach(), *torch.autograd.grad(out, leaves, up, allow_unused=True, materialize_grads=True)
 
 
-def some_mask(*shape, seed=2):
-    return torch.rand(shape, generator=torch.Generator().manual_seed(seed)) > 0.4
+def some_mask(*shape):
+    return torch.rand(shape, generator=torch.Generator().manual_seed(2)) > 0.4
 
 
 IDS = torch.tensor([[4, 4, 4, 4, 7, 1, 1, 1, 1], [0, 0, 5, 5, 5, 5, 2, 2, 2]])
@@ -69,44 +67,52 @@ each_window = pytest.mark.parametrize("arguments", WINDOWS, ids=str)
 each_key = pytest.mark.parametrize("pair", [False, True], ids=["one key", "key pair"])
 
 
+def at(x, queries, keys):
+    return *(t[:, :, queries] for t in x[:2]), *(t[:, :, keys] for t in x[2:4]), x[4][:, :, queries]
+
+
+def sight_at(sight, queries, keys):
+    picked = dict(sight)
+    if "mask" in sight:
+        picked["mask"] = sight["mask"][..., keys]
+    if "segment_ids" in sight:
+        picked["segment_ids"] = (sight["segment_ids"][0][:, queries], sight["segment_ids"][1][:, keys])
+    return picked
+
+
 @each_key
-@pytest.mark.parametrize("kind", ["nothing", "holes", "a head", "documents"])
-def test_the_order_of_keys_means_nothing_without_causal(attend, kind, pair):
+@pytest.mark.parametrize("name", ["all", "holes", "a mask a head", "documents"])
+def test_the_order_of_keys_means_nothing_without_causal(attend, name, pair):
     order = torch.randperm(T, generator=torch.Generator().manual_seed(3))
-    sight = {"holes": {"mask": some_mask(B, T)}, "a head": {"mask": some_mask(B, H, T, T)}}.get(kind, {})
-    turned = {name: mask[..., order] for name, mask in sight.items()}
-    if kind == "documents":
-        sight, turned = {"segment_ids": (IDS, IDS)}, {"segment_ids": (IDS, IDS[:, order])}
-    both_ways(
-        partial(attend, causal=False, **sight),
-        lambda q1, q2, k, v, lam: attend(q1, q2, k[:, :, order], v[:, :, order], lam, causal=False, **turned),
-        make(pair=pair),
-    )
+    sight = {**SIGHTS[name], "causal": False}
+    turned = partial(attend, **sight_at(sight, ALL, order))
+    both_ways(partial(attend, **sight), lambda *x: turned(*at(x, ALL, order)), make(pair=pair))
 
 
-def of_row(sight, b):
-    def cut(value):
-        return value[b : b + 1] if isinstance(value, torch.Tensor) else value
-
-    return {name: tuple(map(cut, value)) if isinstance(value, tuple) else cut(value) for name, value in sight.items()}
+def of_row(value, b):
+    if isinstance(value, dict):
+        return {name: of_row(part, b) for name, part in value.items()}
+    if isinstance(value, torch.Tensor):
+        return value[b : b + 1]
+    return tuple(of_row(part, b) for part in value) if isinstance(value, tuple) else value
 
 
 @each_sight
 def test_batch_rows_know_nothing_of_each_other(attend, sight):
     def apart(*x):
-        return torch.cat([attend(*(t[b : b + 1] for t in x), **of_row(sight, b)) for b in range(B)])
+        return torch.cat([attend(*of_row(x, b), **of_row(sight, b)) for b in range(B)])
 
     both_ways(partial(attend, **sight), apart, make())
 
 
-EACH_ALONE = [(IDS, arguments) for arguments in WINDOWS] + [(SCATTERED, {}), (SCATTERED, {"causal": False})]
+DOCUMENTS = [(IDS, arguments) for arguments in WINDOWS] + [(SCATTERED, {}), (SCATTERED, {"causal": False})]
 
 
 @each_key
-@pytest.mark.parametrize(("ids", "arguments"), EACH_ALONE)
+@pytest.mark.parametrize(("ids", "arguments"), DOCUMENTS)
 def test_packed_documents_equal_each_alone(attend, ids, arguments, pair):
     def alone(*x):
-        return torch.cat([row([t[b : b + 1] for t in x], ids[b]) for b in range(B)])
+        return torch.cat([row(of_row(x, b), ids[b]) for b in range(B)])
 
     def row(x, names):
         places = [(names == name).nonzero()[:, 0] for name in names.unique()]
@@ -116,40 +122,23 @@ def test_packed_documents_equal_each_alone(attend, ids, arguments, pair):
     both_ways(partial(attend, segment_ids=(ids, ids), **arguments), alone, make(pair=pair))
 
 
-CONTINUED = ("causal", "window", "left padding", "holes", "documents", "scattered")
-
-
 @each_key
-@pytest.mark.parametrize("name", CONTINUED)
+@pytest.mark.parametrize("name", ["causal", "window", "left padding", "holes", "documents", "scattered"])
 @pytest.mark.parametrize("first", [1, 4])
 def test_a_prefix_and_its_continuation_equal_the_whole(attend, first, name, pair):
-    sight = SIGHTS[name]
-
-    def part(queries, keys, q1, q2, k, v, lam):
-        here = dict(sight)
-        if "mask" in sight:
-            here["mask"] = sight["mask"][:, keys]
-        if "segment_ids" in sight:
-            here["segment_ids"] = (sight["segment_ids"][0][:, queries], sight["segment_ids"][1][:, keys])
-        return attend(
-            *(t[:, :, queries] for t in (q1, q2)), *(t[:, :, keys] for t in (k, v)), lam[:, :, queries], **here
-        )
-
     def in_two(*x):
-        prefix, all_keys = slice(0, first), slice(0, T)
-        return torch.cat([part(prefix, prefix, *x), part(slice(first, T), all_keys, *x)], dim=2)
+        parts = (slice(0, first), slice(0, first)), (slice(first, T), ALL)
+        return torch.cat([attend(*at(x, *part), **sight_at(SIGHTS[name], *part)) for part in parts], dim=2)
 
-    both_ways(partial(attend, **sight), in_two, make(pair=pair))
+    both_ways(partial(attend, **SIGHTS[name]), in_two, make(pair=pair))
 
 
 @pytest.mark.parametrize("Tq", [4, 12])
-@pytest.mark.parametrize("name", ["causal", "holes", "lengths"])
+@pytest.mark.parametrize("name", ["causal", "all", "holes", "lengths"])
 def test_a_window_as_wide_as_the_context_is_none(attend, name, Tq):
-    x, sight = make(Tq=Tq), SIGHTS[name]
     for wide in (max(Tq, T), WIDE):
-        both_ways(partial(attend, **sight), partial(attend, window=wide, **sight), x)
-        all_seen = partial(attend, causal=False, **sight)
-        both_ways(all_seen, partial(attend, causal=False, window=(wide, wide), **sight), x)
+        window = (wide, wide) if name == "all" else wide
+        both_ways(partial(attend, **SIGHTS[name]), partial(attend, window=window, **SIGHTS[name]), make(Tq=Tq))
 
 
 @pytest.mark.parametrize("window", [1, 3, WIDE])
@@ -172,8 +161,8 @@ def test_fewer_noise_heads_equal_repeated_ones(attend, pair, sight):
 @pytest.mark.parametrize("lengths", [(3, 7), (0, 9)])
 @pytest.mark.parametrize("Tq", [1, 4, T])
 def test_lengths_equal_cut_keys(attend, Tq, lengths, arguments):
-    def cut(q1, q2, k, v, lam):
-        rows = ((t[b : b + 1] for t in (q1, q2, k[:, :, :n], v[:, :, :n], lam)) for b, n in enumerate(lengths))
+    def cut(*x):
+        rows = (at(of_row(x, b), ALL, slice(0, n)) for b, n in enumerate(lengths))
         return torch.cat([attend(*row, **arguments) for row in rows])
 
     both_ways(partial(attend, k_lengths=torch.tensor(lengths), **arguments), cut, make(Tq=Tq))
@@ -183,20 +172,16 @@ def test_lengths_equal_cut_keys(attend, Tq, lengths, arguments):
 @pytest.mark.parametrize("Tq", [1, 4, T])
 def test_left_padding_equals_cut_keys(attend, Tq, arguments):
     """The last query stays at the last key."""
-    mask = torch.arange(T) >= 3
-    both_ways(
-        partial(attend, mask=mask.expand(B, T), **arguments),
-        lambda q1, q2, k, v, lam: attend(q1, q2, k[:, :, 3:], v[:, :, 3:], lam, **arguments),
-        make(Tq=Tq),
-    )
+    padded = partial(attend, mask=(torch.arange(T) >= 3).expand(B, T), **arguments)
+    both_ways(padded, lambda *x: attend(*at(x, ALL, slice(3, T)), **arguments), make(Tq=Tq))
 
 
 def test_right_padding_equals_cut_keys(attend):
     """Under causal the queries before the padding are alone, those in it see every key that is left."""
 
-    def cut(q1, q2, k, v, lam):
-        parts = ((t[:, :, :6] for t in (q1, q2, k, v, lam)), (q1[:, :, 6:], q2[:, :, 6:], k[:, :, :6], v[:, :, :6]))
-        return torch.cat([attend(*parts[0]), attend(*parts[1], lam[:, :, 6:], causal=False)], dim=2)
+    def cut(*x):
+        left, right = at(x, slice(0, 6), slice(0, 6)), at(x, slice(6, T), slice(0, 6))
+        return torch.cat([attend(*left), attend(*right, causal=False)], dim=2)
 
     both_ways(partial(attend, mask=(torch.arange(T) < 6).expand(B, T)), cut, make())
 
@@ -216,8 +201,8 @@ def test_the_order_of_heads_means_nothing(attend, order, sight):
 
 @each_sight
 def test_lam_0_is_ordinary_attention(attend, sight):
-    x = make()[:4]
-    both_ways(lambda *t: attend(*t, 0.0, **sight), lambda q1, _, k, v: softmax_attention(q1, k, v, **sight), x)
+    ordinary = partial(softmax_attention, **sight)
+    both_ways(lambda *x: attend(*x, 0.0, **sight), lambda q1, _, k, v: ordinary(q1, k, v), make()[:4])
 
 
 @each_sight
@@ -243,16 +228,13 @@ def test_linear_in_the_values_column_by_column(attend, Dv, sight):
 
 @pytest.mark.parametrize("shape", [(), (1, 1, 1), (B, 1, 1), (1, H, 1), (1, 1, T), (B, H, 1), (B, 1, T), (1, H, T)])
 def test_a_small_lam_equals_an_expanded_one(attend, shape):
-    x = make(Hn=2)
-    x[4] = torch.randn(shape, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
-    both_ways(attend, lambda *t: attend(*t[:4], t[4].expand(B, H, T)), x)
+    lam = torch.linspace(-1, 2, math.prod(shape), dtype=torch.float64).view(shape)
+    both_ways(attend, lambda *x: attend(*x[:4], x[4].expand(B, H, T)), [*make(Hn=2)[:4], lam])
 
 
 @each_sight
 def test_a_scale_is_one_of_the_queries(attend, sight):
-    factor = 1.7 * 4**0.5
-    both_ways(
-        partial(attend, scale=1.7, **sight),
-        lambda q1, q2, *rest: attend(q1 * factor, q2 * factor, *rest, **sight),
-        make(pair=True),
-    )
+    def scaled(q1, q2, *rest):
+        return attend(3.4 * q1, 3.4 * q2, *rest, **sight)  # the scale is 4 ** -0.5 unless told
+
+    both_ways(partial(attend, scale=1.7, **sight), scaled, make(pair=True))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from operator import mul
 
 import torch
 from torch import Tensor
 
 
 def dot(a, b):
-    return math.fsum(x * y for x, y in zip(a, b, strict=True))
+    return sum(map(mul, a, b))
 
 
 def softmax_row(scores, may_see):
@@ -19,7 +20,7 @@ def softmax_row(scores, may_see):
         return [0.0] * len(scores)
     top = max(seen)
     powers = [math.exp(s - top) if ok else 0.0 for s, ok in zip(scores, may_see, strict=True)]
-    total = math.fsum(powers)
+    total = sum(powers)
     return [p / total for p in powers]
 
 
@@ -45,7 +46,8 @@ def loop_attention_and_size(q1, q2, k, v, lam, may_see, scale=None) -> tuple[Ten
     scale = 1.0 / math.sqrt(D) if scale is None else scale
     a, c, keys, values = (t.double().tolist() for t in (q1, q2, k, v))
     pair = k.shape[3] == 2 * D
-    out, size = (torch.zeros(B, H, Tq, Dv, dtype=torch.float64) for _ in range(2))
+    nothing = [0.0] * Dv
+    out, size = ([[[nothing] * Tq for _ in range(H)] for _ in range(B)] for _ in range(2))
     for b in range(B):
         for h in range(H):
             g = h // kv_repeat
@@ -64,11 +66,10 @@ def loop_attention_and_size(q1, q2, k, v, lam, may_see, scale=None) -> tuple[Ten
                 seen = [j for j in range(Tk) if ok[j]]
                 signed, total = ([signal[j] + sign * noise[j] for j in seen] for sign in (-weight, abs(weight)))
                 columns = [[values[b][g][j][d] for j in seen] for d in range(Dv)]
-                out[b, h, i] = torch.tensor([dot(signed, column) for column in columns], dtype=torch.float64)
-                size[b, h, i] = torch.tensor(
-                    [dot(total, [abs(x) for x in column]) for column in columns], dtype=torch.float64
-                )
-    return out, size
+                out[b][h][i] = [dot(signed, column) for column in columns]
+                size[b][h][i] = [dot(total, map(abs, column)) for column in columns]
+    shape = (B, H, Tq, Dv)
+    return tuple(torch.tensor(entries, dtype=torch.float64).view(shape) for entries in (out, size))
 
 
 def rules(Tq, Tk, *, causal=True, window=None, mask=None, k_lengths=None, segment_ids=None):

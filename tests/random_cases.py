@@ -52,7 +52,7 @@ def draw_case(choose: Choose) -> Case:
     arguments = draw_sight(choose, generator, (B, H, Tq, Tk))
     arguments["scale"] = choose((None, None, None, 0.3, 2.0))
     cuts = choose((1, 2, 3, 256)), choose((1, 32))
-    poisoned, differentiated = choose((False, False, True)), choose((True, False, False))
+    poisoned, differentiated = choose((False, False, True)), choose((True, False, False, False, False))
     case = Case(tensors, arguments, *cuts, poisoned=poisoned, differentiated=differentiated)
     case.said = {"shapes": shapes, "dtype": dtype, "layouts": layouts, "arguments": arguments, "lam": tensors[4]}
     return case

@@ -96,6 +96,9 @@ def _equal_widths(
     if not sight.needs_mask and sight.same_for_all_queries:
         return _folded(queries, k, v, None, scale, dropout_p)
     if not sight.needs_mask and sight.q_length == sight.k_length:
+        smallest_group = min(q.shape[1] for q in queries) // k.shape[1]
+        if _in_blocks(k.device, dropout_p) and (k.shape[0] == 1 or smallest_group >= k.shape[1]):
+            return _by_key_head(queries, k, v, scale)
         return _by_member(queries, k, v, None, scale, dropout_p, causal=True)
     if _in_blocks(k.device, dropout_p):
         return _ungroup(blockwise_attention(_group(queries, k.shape[1]), k, v, sight, scale), queries)
@@ -131,8 +134,41 @@ def _folded(
 ) -> list[Tensor]:
     """All groups as more queries of their KV head: one call that reads K and V once."""
     grouped = _group(queries, k.shape[1])
+    shape = grouped.shape
+    if k.shape[0] == 1 and mask is None and not dropout_p and (parts := _parts(shape[1], shape[2])) > 1:
+        k, v = (x[0].unsqueeze(1).expand(-1, parts, -1, -1) for x in (k, v))
+        grouped = grouped[0].unflatten(1, (parts, -1))
     out = F.scaled_dot_product_attention(grouped.flatten(2, 3), k, v, mask, dropout_p, scale=scale)
-    return _ungroup(out.view(*grouped.shape), queries)
+    return _ungroup(out.reshape(shape), queries)
+
+
+def _parts(kv_heads: int, group: int) -> int:
+    """Parts of each query group, so that the CPU's kernel, which gives a thread whole heads, has work for all threads."""
+    if torch.compiler.is_compiling():
+        return 1
+    return next((n for n in range(1, group) if not group % n and n * kv_heads >= torch.get_num_threads()), group)
+
+
+def _by_key_head(queries: Sequence[Tensor], k: Tensor, v: Tensor, scale: float) -> list[Tensor]:
+    """One causal call a KV head, the head laid over its query group without a copy; with one batch row a single call.
+
+    The CPU's kernel divides heads and blocks of queries evenly among threads, and causal blocks are uneven: the more
+    heads a call has, the better the threads share it.
+    """
+
+    def attend(q: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        key, value = (x.unsqueeze(1).expand(-1, q.shape[1], -1, -1) for x in (key, value))
+        return F.scaled_dot_product_attention(q, key, value, is_causal=True, scale=scale)
+
+    outs = []
+    for q, key, value in zip(queries, share(k, len(queries)), share(v, len(queries)), strict=True):
+        grouped = q.unflatten(1, (k.shape[1], -1))
+        if k.shape[0] == 1:
+            outs.append(attend(grouped[0], key[0], value[0]).unsqueeze(0))
+        else:
+            heads = zip(*(x.unbind(1) for x in (grouped, key, value)), strict=True)
+            outs.append(torch.stack([attend(*head) for head in heads], dim=1))
+    return outs
 
 
 def _by_member(

@@ -143,7 +143,7 @@ def _folded(
 
 
 def _parts(kv_heads: int, group: int) -> int:
-    """Parts of each query group, so that the CPU's kernel, which gives a thread whole heads, has work for all threads."""
+    """Parts of each query group, so that the CPU's kernel, which gives a thread whole heads, has work for every one."""
     if torch.compiler.is_compiling():
         return 1
     return next((n for n in range(1, group) if not group % n and n * kv_heads >= torch.get_num_threads()), group)

@@ -1,10 +1,13 @@
 """Whatever fresh memory holds, results are the same: nothing is read before it is written.
 
 Torch's deterministic mode fills fresh memory with NaN, inside of its kernels too; and the functions of Python that
-hand out such memory are replaced by ones that fill it, so that the tests rest on neither alone.
+hand out such memory are replaced by ones that fill it, so that the tests rest on neither alone. The same holds of what
+a caller leaves unwritten: keys that nobody sees and queries that see nothing.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 import pytest
 import torch
@@ -12,7 +15,6 @@ from torch.utils import deterministic
 
 from diffattn.ops import diff_attention, diff_attention_weights, softmax_attention, tiles
 
-BACKENDS = ("reference", "sdpa")
 B, TQ, TK, D = 2, 7, 9, 4
 SEGMENTS = (
     torch.tensor([[0, 0, 1, 1, 1, 4, 4], [9, 2, 2, 2, 3, 3, 3]]),
@@ -80,10 +82,13 @@ def fill(request, monkeypatch):
     deterministic.fill_uninitialized_memory = before[2]
 
 
-@pytest.fixture(params=[(256, 32), (2, 1)], ids=str)
-def cuts(request, monkeypatch):
-    monkeypatch.setattr(tiles, "BLOCK", request.param[0])
-    monkeypatch.setattr(tiles, "SHORTEST_DOCUMENT", request.param[1])
+@pytest.fixture(params=[("reference", 256, 32), ("sdpa", 256, 32), ("sdpa", 2, 1)], ids=str)
+def attend(request, monkeypatch):
+    """By one backend; for the fused one with the queries of a block and the documents' least average length."""
+    backend, block, shortest = request.param
+    monkeypatch.setattr(tiles, "BLOCK", block)
+    monkeypatch.setattr(tiles, "SHORTEST_DOCUMENT", shortest)
+    return partial(diff_attention, backend=backend)
 
 
 def make(dtype, Hn=4, Tq=TQ, Tk=TK, width=D, Dv=None):
@@ -118,7 +123,7 @@ def test_control_fresh_memory_holds_nan(fill, dtype):
 
 
 def test_control_a_result_left_unwritten_is_seen(fill, monkeypatch):
-    """The kernel's file with one block in which nothing is written."""
+    """The batch row that sees nothing is in no block."""
     monkeypatch.setattr("diffattn.ops.blockwise._empty", left_unwritten)
     fill()
     mask = torch.arange(TK) >= torch.tensor([[TK], [0]])
@@ -133,34 +138,48 @@ def left_unwritten(q):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", SIGHTS)
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_outputs_and_gradients(fill, cuts, backend, name, dtype):
-    same(lambda *x: diff_attention(*x, **SIGHTS[name], backend=backend), make(dtype), fill)
+def test_outputs_and_gradients(fill, attend, name, dtype):
+    same(partial(attend, **SIGHTS[name]), make(dtype), fill)
 
 
 @pytest.mark.parametrize("arguments", [{}, {"window": 2}, {"k_lengths": torch.tensor([0, 3])}])
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_other_shapes(fill, cuts, backend, shape, arguments):
-    same(lambda *x: diff_attention(*x, **arguments, backend=backend), make(torch.bfloat16, **SHAPES[shape]), fill)
+def test_other_shapes(fill, attend, shape, arguments):
+    same(partial(attend, **arguments), make(torch.bfloat16, **SHAPES[shape]), fill)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", SIGHTS)
+def test_keys_that_nobody_sees_and_queries_that_see_nothing_may_be_nan(attend, name, dtype):
+    x, sight = make(dtype), SIGHTS[name]
+    looked = {key: value for key, value in sight.items() if key != "dropout_p"}
+    seen = diff_attention_weights(*x[:3], x[4], **looked).signal > 0
+    unseen, blind = ~seen.flatten(1, 2).any(1)[:, None, :, None], ~seen.any(-1, keepdim=True)
+    hidden = (blind, blind, unseen, unseen)
+    clean, dirty = (
+        [t.masked_fill(here, fill) for t, here in zip(x[:4], hidden, strict=True)] for fill in (0.0, torch.nan)
+    )
+    call = partial(attend, **sight)
+    for got, want in zip(results(call, [*dirty, x[4]]), results(call, [*clean, x[4]]), strict=True):
+        assert want.isfinite().all()
+        assert torch.equal(got, want)
 
 
 @pytest.mark.parametrize("Tq", [1, 0])
 @pytest.mark.parametrize("arguments", [{}, {"window": 2}, {"k_lengths": torch.tensor([0, 3])}])
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_one_query_or_none(fill, backend, arguments, Tq):
-    same(lambda *x: diff_attention(*x, **arguments, backend=backend), make(torch.float32, Tq=Tq), fill)
+def test_one_query_or_none(fill, attend, arguments, Tq):
+    same(partial(attend, **arguments), make(torch.float32, Tq=Tq), fill)
 
 
 @pytest.mark.parametrize("name", SIGHTS)
 def test_ordinary_attention_and_the_maps(fill, name):
     sight = SIGHTS[name]
     q1, q2, k, v, lam = make(torch.float32)
-    plain = results(lambda *x: softmax_attention(*x, **sight), (q1, k, v))
+    plain = results(partial(softmax_attention, **sight), (q1, k, v))
     looked = {key: value for key, value in sight.items() if key != "dropout_p"}
     maps = diff_attention_weights(q1, q2, k, lam, **looked)
     fill()
-    for got, want in zip(results(lambda *x: softmax_attention(*x, **sight), (q1, k, v)), plain, strict=True):
+    for got, want in zip(results(partial(softmax_attention, **sight), (q1, k, v)), plain, strict=True):
         assert torch.equal(got, want)
         assert want.isfinite().all()
     for got, want in zip(diff_attention_weights(q1, q2, k, lam, **looked), maps, strict=True):

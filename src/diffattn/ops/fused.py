@@ -59,6 +59,9 @@ def fused_attention(
         )
         return [F.pad(out, (0, 0, blind, 0)) for out in rest]
     width, value_width = k.shape[3], v.shape[3]
+    if dropout_p and width < value_width:  # parts of the values would each draw weights of their own
+        k, *queries = (F.pad(x, (0, value_width - width)) for x in (k, *queries))
+        width = value_width
     if width == value_width:
         return _equal_widths(queries, k, v, sight, scale, dropout_p)
     pieces = [F.pad(piece, (0, width - piece.shape[3])) for piece in v.split(width, dim=3)]

@@ -49,14 +49,8 @@ def fused_attention(
     k, v, *queries = (_unit_stride(x) for x in (k, v, *queries))
     blind = sight.q_length - sight.k_length
     if sight.causal and not sight.needs_mask and blind > 0:
-        rest = fused_attention(
-            [q[:, :, blind:] for q in queries],
-            k,
-            v,
-            replace(sight, q_length=sight.k_length),
-            scale,
-            dropout_p,
-        )
+        seeing = replace(sight, q_length=sight.k_length)
+        rest = fused_attention([q[:, :, blind:] for q in queries], k, v, seeing, scale, dropout_p)
         return [F.pad(out, (0, 0, blind, 0)) for out in rest]
     width, value_width = k.shape[3], v.shape[3]
     if dropout_p and width < value_width:  # parts of the values would each draw weights of their own

@@ -3,8 +3,9 @@
     python tests/million.py
     python tests/million.py --cases 20000 --first-seed 5000000 --processes 4 --out report.json
 
-A case is its seed: one that fails is run again by `python tests/million.py --cases 1 --first-seed SEED`. Exit status 1
-where any fails. What a case is, and what must hold of it: `random_cases.py`.
+Ctrl-C ends it early with a report of what was done. A case is its seed: one that fails is run again by
+`python tests/million.py --cases 1 --first-seed SEED`. Exit status 1 where any fails. What a case is, and what must hold
+of it: `random_cases.py`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import multiprocessing
 import os
 import platform
 import random
+import signal
 import sys
 import time
 from collections import Counter
@@ -75,6 +77,10 @@ def traits_of(case: Case) -> list[str]:
     return traits + [name for name, holds in named.items() if holds]
 
 
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def main() -> int:
     args = parse()
     stop = args.first_seed + args.cases
@@ -82,16 +88,20 @@ def main() -> int:
     done, start, shown = 0, time.time(), 0.0
     traits: Counter[str] = Counter()
     failures: list[dict[str, object]] = []
-    with multiprocessing.get_context("spawn").Pool(args.processes) as pool:
-        for count, seen, failed in pool.imap_unordered(run_chunk, chunks):
-            done += count
-            traits += seen
-            failures += failed
-            if time.time() - shown > 2 or done == args.cases:
-                shown = time.time()
-                left = (shown - start) / done * (args.cases - done)
-                print(f"\r{done:,} of {args.cases:,}, {len(failures)} failed, {left / 60:.0f} min left  ", end="")
-                sys.stdout.flush()
+    with multiprocessing.get_context("spawn").Pool(args.processes, _leave_interrupts_to_the_parent) as pool:
+        try:
+            for count, seen, failed in pool.imap_unordered(run_chunk, chunks):
+                done += count
+                traits += seen
+                failures += failed
+                if time.time() - shown > 2 or done == args.cases:
+                    shown = time.time()
+                    left = (shown - start) / done * (args.cases - done)
+                    print(f"\r{done:,} of {args.cases:,}, {len(failures)} failed, {left / 60:.0f} min left  ", end="")
+                    sys.stdout.flush()
+        except KeyboardInterrupt:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            print("\nstopped early", end="")
     report = {
         "cases": done,
         "first_seed": args.first_seed,

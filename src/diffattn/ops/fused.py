@@ -164,7 +164,8 @@ def _by_key_head(queries: Sequence[Tensor], k: Tensor, v: Tensor, scale: float) 
             outs.append(attend(grouped[0], key[0], value[0]).unsqueeze(0))
         else:
             heads = zip(*(x.unbind(1) for x in (grouped, key, value)), strict=True)
-            outs.append(torch.stack([attend(*head) for head in heads], dim=1))
+            by_token = torch.stack([attend(*head).transpose(1, 2) for head in heads], dim=2)
+            outs.append(by_token.permute(0, 2, 3, 1, 4))
     return outs
 
 

@@ -6,7 +6,7 @@ log-sum-exp yields a piece's gradients exactly (Liu et al., Ring Attention, arXi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -78,16 +78,33 @@ def _by_group(seen: Tensor, q: Tensor) -> Tensor:
     return seen.repeat(1, 1, q.shape[2] // seen.shape[2], 1, 1)
 
 
-def _calls(tile: Tile, dtype: torch.dtype) -> Iterator[tuple[slice, Callable[[Tensor], Tensor], Tensor | None]]:
-    """Members of the query group that go into one call, how their rows are laid out for it, and its mask."""
-    group = tile.q.shape[2]
+class _Call(NamedTuple):
+    """One call of the kernel: the whole tile with its group folded into the queries, or one batch row.
+
+    In a row the KV heads stand in for the batch, and K and V are laid over the group by a stride of 0: the more heads
+    a call has, the more evenly the kernel shares causal blocks among threads.
+    """
+
+    at: slice | int
+    folded: bool
+    k: Tensor
+    v: Tensor
+    bias: Tensor | None
+
+    def rows(self, x: Tensor) -> Tensor:
+        """What the kernel takes of `[b, Hkv, G, t, W]` or `[b, Hkv, G, t]`."""
+        return x.flatten(2, 3) if self.folded else x[self.at]
+
+
+def _calls(tile: Tile, dtype: torch.dtype) -> Iterator[_Call]:
+    batch, group = tile.q.shape[0], tile.q.shape[2]
     bias = None if tile.seen is None else torch.zeros(tile.seen.shape, dtype=dtype).masked_fill_(~tile.seen, -torch.inf)
-    if not tile.causal and (bias is None or (bias.shape[2] == 1 and bias.shape[3] == 1)):
-        yield slice(0, group), lambda x: x.flatten(2, 3), None if bias is None else bias[:, :, 0]
+    if not tile.causal and (bias is None or bias.shape[2:4] == (1, 1)):
+        yield _Call(slice(None), True, tile.k, tile.v, None if bias is None else bias[:, :, 0])
         return
-    for j in range(group):
-        at = slice(j, j + 1)
-        yield at, lambda x: x.squeeze(2), None if bias is None else bias[:, :, j if bias.shape[2] > 1 else 0]
+    for row in range(batch):
+        k, v = (x[row].unsqueeze(1).expand(-1, group, -1, -1) for x in (tile.k, tile.v))
+        yield _Call(row, False, k, v, None if bias is None else bias[row if bias.shape[0] > 1 else 0])
 
 
 def tile_forward(tiles: list[Tile], out: Tensor, lse: Tensor, scale: float) -> None:
@@ -100,25 +117,24 @@ def tile_forward(tiles: list[Tile], out: Tensor, lse: Tensor, scale: float) -> N
 
 def _forward(tile: Tile, out: Tensor, lse: Tensor, scale: float) -> None:
     """Writes one tile's outputs `[b, Hkv, G, t, W]` and log-sum-exps `[b, Hkv, G, t]`."""
-    for at, rows, bias in _calls(tile, lse.dtype):
-        q = rows(tile.q[:, :, at])
-        part, part_lse = _kernel(q, tile.k, tile.v, 0.0, tile.causal, attn_mask=bias, scale=scale)
-        out[:, :, at] = part.view(out[:, :, at].shape)
-        lse[:, :, at] = part_lse.view(lse[:, :, at].shape)
+    for call in _calls(tile, lse.dtype):
+        q = call.rows(tile.q)
+        part, part_lse = _kernel(q, call.k, call.v, 0.0, tile.causal, attn_mask=call.bias, scale=scale)
+        out[call.at] = part.view(out[call.at].shape)
+        lse[call.at] = part_lse.view(lse[call.at].shape)
 
 
 def tile_backward(grad: Tensor, out: Tensor, lse: Tensor, tile: Tile, scale: float, sums: tuple[Tensor, ...]) -> None:
     """Adds one tile's gradients to `sums`: of its queries, its keys and its values."""
     dq, dk, dv = sums
-    for at, rows, bias in _calls(tile, lse.dtype):
-        grad_part, q_part, out_part = (rows(x[:, :, at]) for x in (grad, tile.q, out))
-        lse_part = rows(lse[:, :, at])
-        dq_part, dk_part, dv_part = _kernel_backward(
-            grad_part, q_part, tile.k, tile.v, out_part, lse_part, 0.0, tile.causal, attn_mask=bias, scale=scale
+    for call in _calls(tile, lse.dtype):
+        grad_rows, q_rows, out_rows, lse_rows = map(call.rows, (grad, tile.q, out, lse))
+        dq_part, *shared = _kernel_backward(
+            grad_rows, q_rows, call.k, call.v, out_rows, lse_rows, 0.0, tile.causal, attn_mask=call.bias, scale=scale
         )
-        dq[:, :, at] += dq_part.reshape(dq[:, :, at].shape)
-        dk += dk_part
-        dv += dv_part
+        dq[call.at] += dq_part.reshape(dq[call.at].shape)
+        for total, part in zip((dk, dv), shared, strict=True):
+            total[call.at] += part if call.folded else part.sum(1, dtype=total.dtype)
 
 
 def _join(tiles: list[Tile], out: Tensor, lse: Tensor, scale: float) -> None:

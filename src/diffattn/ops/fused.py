@@ -23,7 +23,7 @@ from torch.nn.attention.bias import causal_lower_right
 from torch.utils._python_dispatch import _disable_current_modes
 
 from diffattn.ops.blockwise import blockwise_attention
-from diffattn.ops.masks import visible, zero_unseen
+from diffattn.ops.masks import by_group, visible, zero_unseen
 from diffattn.ops.sharing import share
 from diffattn.ops.types import Sight
 
@@ -118,12 +118,7 @@ def _masked(
         outs = _folded(queries, k, v, allowed, scale, dropout_p)
     else:
         outs = _by_member(queries, k, v, allowed, scale, dropout_p)
-    return [out.masked_fill(~_by_group(sighted, out), 0.0) for out in outs]
-
-
-def _by_group(sighted: Tensor, out: Tensor) -> Tensor:
-    """`[B, 1 or H, Tq, 1]` laid over `[B, Hkv, G, Tq, Dv]`."""
-    return sighted.unsqueeze(2) if sighted.shape[1] == 1 else sighted.unflatten(1, out.shape[1:3])
+    return [out.masked_fill(~by_group(sighted, *out.shape[1:3]), 0.0) for out in outs]
 
 
 def _folded(

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from diffattn.ops.types import Sight
 
-__all__ = ["seen_keys", "visible", "zero_unseen"]
+__all__ = ["by_group", "seen_keys", "visible", "zero_unseen"]
 
 
 def visible(
@@ -84,3 +84,12 @@ def seen_keys(seen: Tensor) -> Tensor:
 def zero_unseen(tensor: Tensor, seen: Tensor) -> Tensor:
     """Keys or values `[B, Hkv, Tk, *]` with a 0 where nothing may look, so that no NaN there spreads as 0 * NaN."""
     return torch.where(seen_keys(seen), tensor, torch.zeros((), dtype=tensor.dtype, device=tensor.device))
+
+
+def by_group(mask: Tensor, kv_heads: int, group: int) -> Tensor:
+    """`[B, 1 or H, *, *]` laid over `[B, Hkv, G, *, *]`; a group that holds several maps of a head repeats it."""
+    if mask.shape[1] == 1:
+        return mask.unsqueeze(2)
+    mask = mask.unflatten(1, (kv_heads, -1))
+    repeats = group // mask.shape[2]
+    return mask if repeats == 1 else mask.repeat(1, 1, repeats, 1, 1)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from diffattn.ops.masks import visible
+from diffattn.ops.masks import by_group, visible
 from diffattn.ops.tiles import Block, Kind, Piece
 from diffattn.ops.types import Sight
 
@@ -62,20 +62,12 @@ def _masked(tile: Tile, block: Block, piece: Piece, sight: Sight) -> Tile | None
     q, k, v = tile.q, tile.k[:, :, first:last], tile.v[:, :, first:last]
     if seen.all():
         return Tile(keys, q, k, v, None, False)
-    seen = _by_group(seen, q)
+    seen = by_group(seen, *q.shape[1:3])
     if not (sighted := seen.any(-1, keepdim=True)).all():
         q = q.masked_fill(~sighted, 0.0)
     if not (seen_in_row := seen.flatten(1, 3).any(1)).all():
         k, v = (x.masked_fill(~seen_in_row[:, None, :, None], 0.0) for x in (k, v))
     return Tile(keys, q, k, v, seen, False)
-
-
-def _by_group(seen: Tensor, q: Tensor) -> Tensor:
-    """`[b, 1 or H, t, n]` laid over `[b, Hkv, G, t, n]`; a group that holds several maps of a head repeats it."""
-    if seen.shape[1] == 1:
-        return seen.unsqueeze(2)
-    seen = seen.unflatten(1, (q.shape[1], -1))
-    return seen.repeat(1, 1, q.shape[2] // seen.shape[2], 1, 1)
 
 
 class _Call(NamedTuple):

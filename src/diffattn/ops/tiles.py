@@ -25,6 +25,10 @@ BLOCK = 256
 SHORTEST_DOCUMENT = 32
 
 
+# First query and one past the last, first key and one past the last.
+Document = tuple[int, int, int, int]
+
+
 class Kind(Enum):
     """How the queries of a block see the keys of a piece: all of them, as a causal square, or by a mask."""
 
@@ -72,7 +76,7 @@ class _Row:
     """What the arguments' values say of one batch row; `spans` is None where only a mask can say it."""
 
     end: int
-    spans: tuple[tuple[int, int, int, int], ...] | None
+    spans: tuple[Document, ...] | None
 
 
 def plan(sight: Sight, batch: int) -> Iterator[Block]:
@@ -82,8 +86,7 @@ def plan(sight: Sight, batch: int) -> Iterator[Block]:
         stop = start + sum(1 for _ in same)
         rows, offset = slice(start, stop), row.end - sight.q_length
         if row.spans is None:
-            whole = Span(0, sight.q_length, 0, row.end, offset)
-            yield from _masked(rows, whole, sight)
+            yield from _masked(rows, Span(0, sight.q_length, 0, row.end, offset), sight)
         else:
             for span in row.spans:
                 yield from _span(rows, Span(*span, offset), sight)
@@ -91,7 +94,7 @@ def plan(sight: Sight, batch: int) -> Iterator[Block]:
 
 
 def _rows(sight: Sight, batch: int) -> list[_Row]:
-    if not sight.needs_mask or (sight.mask is None and sight.k_lengths is None and sight.segment_ids is None):
+    if sight.mask is None and sight.k_lengths is None and sight.segment_ids is None:
         return [_Row(sight.k_length, ((0, sight.q_length, 0, sight.k_length),))] * batch
     ends = [sight.k_length] * batch if sight.k_lengths is None else sight.k_lengths.tolist()
     extents = _extents(sight, batch)
@@ -99,9 +102,7 @@ def _rows(sight: Sight, batch: int) -> list[_Row]:
     return [_Row(*row) for row in zip(ends, map(_clip, documents, extents, ends), strict=True)]
 
 
-def _clip(
-    documents: list[tuple[int, int, int, int]] | None, extent: tuple[int, int] | None, end: int
-) -> tuple[tuple[int, int, int, int], ...] | None:
+def _clip(documents: list[Document] | None, extent: tuple[int, int] | None, end: int) -> tuple[Document, ...] | None:
     """The documents' keys that are neither padding nor past the end."""
     if documents is None or extent is None:
         return None
@@ -125,7 +126,7 @@ def _extents(sight: Sight, batch: int) -> list[tuple[int, int] | None]:
     ]
 
 
-def _documents(sight: Sight, batch: int) -> list[list[tuple[int, int, int, int]] | None]:
+def _documents(sight: Sight, batch: int) -> list[list[Document] | None]:
     """Queries and keys of each packed document, for each batch row; None where one stands in several places."""
     if sight.segment_ids is None:
         return [[(0, sight.q_length, 0, sight.k_length)]] * batch
@@ -140,9 +141,7 @@ def _runs(ids: Tensor) -> list[tuple[int, int, int]]:
     return list(zip(values.tolist(), (stops - counts).tolist(), stops.tolist(), strict=True))
 
 
-def _pair_runs(
-    queries: list[tuple[int, int, int]], keys: list[tuple[int, int, int]]
-) -> list[tuple[int, int, int, int]] | None:
+def _pair_runs(queries: list[tuple[int, int, int]], keys: list[tuple[int, int, int]]) -> list[Document] | None:
     where = {name: (start, stop) for name, start, stop in keys}
     length = queries[-1][2] if queries else 0
     if len(where) < len(keys) or (len(queries) > 1 and length < SHORTEST_DOCUMENT * len(queries)):

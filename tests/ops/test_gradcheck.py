@@ -7,10 +7,7 @@ from functools import partial
 import pytest
 import torch
 
-from diffattn.ops import diff_attention, tiles
-
-# Backend, and for the fused one the queries of a block and the documents' least average length.
-WAYS = (("reference", 256, 32), ("sdpa", 2, 1))
+from diffattn.ops import diff_attention
 
 
 def ids(*rows):
@@ -89,14 +86,6 @@ def leaves_of(B=1, H=2, Hn=None, Hkv=1, Tq=3, Tk=None, D=2, pair=False, Dv=None)
     Tk, width = Tk or Tq, 2 * D if pair else D
     shapes = ((B, H, Tq, D), (B, Hn or H, Tq, D), (B, Hkv, Tk, width), (B, Hkv, Tk, Dv or width), (B, H, Tq))
     return [torch.randn(shape, generator=generator, dtype=torch.float64).requires_grad_() for shape in shapes]
-
-
-@pytest.fixture(params=WAYS, ids=str)
-def attend(request, monkeypatch):
-    backend, block, shortest = request.param
-    monkeypatch.setattr(tiles, "BLOCK", block)
-    monkeypatch.setattr(tiles, "SHORTEST_DOCUMENT", shortest)
-    return partial(diff_attention, backend=backend)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -8,19 +8,9 @@ from functools import partial
 import pytest
 import torch
 
-from diffattn.ops import diff_attention, softmax_attention, tiles
+from diffattn.ops import softmax_attention
 
-# Backend, and for the fused one the queries of a block and the documents' least average length.
-WAYS = (("reference", 256, 32), ("sdpa", 3, 1), ("sdpa", 2, 1000))
 B, H, T, WIDE, ALL = 2, 4, 9, 2**40, slice(None)
-
-
-@pytest.fixture(params=WAYS, ids=str)
-def attend(request, monkeypatch):
-    backend, block, shortest = request.param
-    monkeypatch.setattr(tiles, "BLOCK", block)
-    monkeypatch.setattr(tiles, "SHORTEST_DOCUMENT", shortest)
-    return partial(diff_attention, backend=backend)
 
 
 def make(Hn=H, Hkv=2, Tq=T, Tk=T, D=4, pair=False, Dv=None):

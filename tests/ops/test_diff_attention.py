@@ -342,6 +342,27 @@ def test_nan_in_the_query_of_a_blind_row_reaches_no_gradient(backend):
         assert grad.isfinite().all()
 
 
+@pytest.mark.parametrize(
+    "given_",
+    [
+        {"mask": torch.tensor([[False, True, False, True, True, True]] * 2)},
+        {"mask": torch.tensor([[False, True, True, True, True, True]] * 2)},
+        {"mask": torch.arange(6)[None, None, :, None] > torch.zeros(2, 1, 1, 6)},
+        {"k_lengths": torch.tensor([5, 4])},
+        {"segment_ids": (torch.tensor([[9, 0, 1, 0, 1, 1]] * 2), torch.tensor([[0, 1, 0, 1, 0, 1]] * 2))},
+    ],
+)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_nan_that_comes_back_for_a_blind_row_reaches_no_query_key_or_value(backend, given_):
+    """A row of zeros divided by its norm, say, though the row stands in no loss."""
+    x = [t.requires_grad_() for t in make(Tq=6)[:4]]
+    out = diff_attention(*x, 0.5, backend=backend, **given_)
+    assert out[:, :, 0].abs().max() == 0
+    (out / out.norm(dim=-1, keepdim=True))[:, :, 3:].sum().backward()
+    assert all(t.grad.isfinite().all() for t in x)
+    assert all(t.grad[:, :, 0].abs().max() == 0 for t in x[:2])
+
+
 @pytest.mark.parametrize("restrictions", [{}, {"window": 5}, {"mask": torch.arange(20) >= torch.tensor([[0], [3]])}])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_autocast_takes_the_inputs_as_torchs_attention_does(backend, restrictions):

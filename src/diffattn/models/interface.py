@@ -40,10 +40,10 @@ def diffattn_mask(
     """A mask function of transformers: arguments as `transformers.masking_utils.sdpa_mask` takes them."""
     padding = _padding(attention_mask, kv_length, kv_offset)
     valid = q_offset + q_length - kv_offset
-    if isinstance(valid, int) and valid == kv_length:
+    if isinstance(valid, (int, torch.SymInt)) and valid == kv_length:
         return None if padding is None else KeyMask(padding, None)
-    lengths = torch.as_tensor(valid, device=device).clamp(max=kv_length).expand(batch_size)
-    return KeyMask(padding, lengths)
+    lengths = torch.ones(batch_size, dtype=torch.long, device=device) * valid  # a length being traced stays dynamic
+    return KeyMask(padding, lengths.clamp(max=kv_length))
 
 
 def _padding(attention_mask: Tensor | None, kv_length: int, kv_offset: int) -> Tensor | None:

@@ -4,7 +4,8 @@ Several groups of query heads share one set of keys and values. What is called d
 
 - all keys (decoding): the query group of a KV head is folded into the query length, all groups in one call, so that
   K and V are read once;
-- causal, Tq = Tk: one causal call a member of the group, on K and V as they are;
+- causal, Tq = Tk: K and V laid over the query group without a copy, or one call a member of the group; on a GPU one
+  call for each tensor of queries;
 - anything else on the CPU: one operator that cuts the call into such pieces (`blockwise.py`), so that no Tq x Tk
   matrix is built;
 - on other devices: torch's lower right alignment for causal with Tq < Tk, else a boolean mask, `[B, 1 or H, Tq, Tk]`.

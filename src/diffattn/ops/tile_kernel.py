@@ -119,6 +119,8 @@ def _forward(tile: Tile, out: Tensor, lse: Tensor, scale: float) -> None:
 def tile_backward(grad: Tensor, out: Tensor, lse: Tensor, tile: Tile, scale: float, sums: tuple[Tensor, ...]) -> None:
     """Adds one tile's gradients to `sums`: of its queries, its keys and its values."""
     dq, dk, dv = sums
+    if tile.seen is not None:  # 0 * NaN: what comes back for a row that sees nothing must not spread
+        grad = grad.masked_fill(~tile.seen.any(-1, keepdim=True), 0.0)
     for call in _calls(tile, lse.dtype):
         grad_rows, q_rows, out_rows, lse_rows = map(call.rows, (grad, tile.q, out, lse))
         dq_part, *shared = _kernel_backward(

@@ -32,7 +32,11 @@ def forward(x: DiffInputs) -> Tensor:
     v = x.v if seen is None else zero_unseen(x.v, seen)
     v = v.to(signed.dtype).repeat_interleave(x.heads // x.kv_heads, dim=1)
     with _no_autocast(v.device):
-        return (signed @ v).to(x.q1.dtype)
+        out = (signed @ v).to(x.q1.dtype)
+    if seen is None:
+        return out
+    # Its weights are 0 anyway; now a NaN in its output's gradient stops here too.
+    return out.masked_fill(~seen.any(dim=-1, keepdim=True), 0.0)
 
 
 def weights(x: DiffInputs, seen: Tensor | None) -> DiffWeights:

@@ -16,14 +16,16 @@ SOURCE = Path(diffattn.__file__).parent
 # Each room and the rooms of this package that it may import.
 MAY_IMPORT = {
     "errors": set(),
+    "planning": {"errors"},
+    "lesson": {"planning"},
     "ops": {"errors"},
     "nn": {"ops", "errors"},
-    "models": {"nn", "ops", "errors"},
+    "models": {"nn", "ops", "planning", "errors"},
     "data": {"errors"},
     "report": {"errors"},
     "training": {"models", "nn", "ops", "data", "errors"},
-    "evaluation": {"models", "nn", "ops", "data", "errors"},
-    "experiments": {"training", "evaluation", "models", "nn", "ops", "data", "report", "errors"},
+    "evaluation": {"models", "nn", "ops", "data", "planning", "errors"},
+    "experiments": {"training", "evaluation", "models", "nn", "ops", "data", "planning", "report", "errors"},
 }
 MAY_IMPORT["cli"] = {*MAY_IMPORT, "cli"}
 

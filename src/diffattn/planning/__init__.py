@@ -1,1 +1,1 @@
-"""Pure arithmetic about differential attention: noise, parameters, cache, FLOPs, time, advice. Standard library only."""
+"""Pure arithmetic about differential attention, of the standard library only: noise, sizes, time, advice."""

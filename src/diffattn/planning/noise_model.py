@@ -198,8 +198,9 @@ def limit_gain(strength: float, correlation: float) -> float:
 
 
 def losing_strength(lam: float) -> float:
-    """The s sqrt(1 - rho) above which a fixed `lam`, 0 < lam <= 1, loses against softmax, in the setting of `limit_gain`:
-    .954, 1.070 and 1.277 for 1, .8 and .5.
+    """The s sqrt(1 - rho) above which a fixed `lam` loses against softmax, in the setting of `limit_gain`.
+
+    For lambda 1, .8 and .5 it is .954, 1.070 and 1.277; `lam` is above 0 and at most 1.
     """
     if not 0 < lam <= 1:
         raise ValueError(f"lam: expected above 0 and at most 1, got {lam}")

@@ -16,16 +16,17 @@ SOURCE = Path(diffattn.__file__).parent
 # Each room and the rooms of this package that it may import.
 MAY_IMPORT = {
     "errors": set(),
+    "storage": {"errors"},
     "planning": {"errors"},
-    "lesson": {"planning"},
+    "lesson": {"planning", "errors", "storage"},
     "ops": {"errors"},
     "nn": {"ops", "errors"},
     "models": {"nn", "ops", "planning", "errors"},
-    "data": {"errors"},
-    "report": {"errors"},
-    "training": {"models", "nn", "ops", "data", "errors"},
-    "evaluation": {"models", "nn", "ops", "data", "planning", "errors"},
-    "experiments": {"training", "evaluation", "models", "nn", "ops", "data", "planning", "report", "errors"},
+    "data": {"storage", "errors"},
+    "report": {"storage", "errors"},
+    "training": {"models", "nn", "ops", "data", "storage", "errors"},
+    "evaluation": {"models", "nn", "ops", "data", "planning", "storage", "errors"},
+    "experiments": {"training", "evaluation", "models", "nn", "ops", "data", "planning", "report", "storage", "errors"},
 }
 MAY_IMPORT["cli"] = {*MAY_IMPORT, "cli"}
 

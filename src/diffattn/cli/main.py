@@ -25,6 +25,7 @@ COMMANDS = {
     "train": "Train one model.",
     "evaluate": "Measure the perplexity of a trained model.",
     "generate": "Let a trained model go on with a text.",
+    "plan": "Say what differential attention would cost and bring for a model, and whether to use it.",
     "doctor": "Say what is installed, and which backends serve here and why not.",
 }
 

@@ -30,6 +30,7 @@ __all__ = [
     "loading",
     "report_console",
     "resumable",
+    "write_output",
     "write_report_json",
 ]
 
@@ -58,14 +59,14 @@ JsonFile = Annotated[
 ]
 
 
-def check_json(path: Path | None) -> None:
-    """Refuse, before any work is done, a file for JSON that cannot be written.
+def check_json(path: Path | None, what: str = "JSON") -> None:
+    """Refuse, before any work is done, a file for JSON (or `what`) that cannot be written.
 
     Raises:
         UserError: it is a folder, or its folder is missing.
     """
     if path is not None and str(path) != "-" and (path.is_dir() or not path.absolute().parent.is_dir()):
-        raise UserError(f"the JSON file {path} cannot be written: name a file in a folder that exists")
+        raise UserError(f"the {what} file {path} cannot be written: name a file in a folder that exists")
 
 
 def write_report_json(path: Path | None, value: Any) -> None:
@@ -74,17 +75,27 @@ def write_report_json(path: Path | None, value: Any) -> None:
     Raises:
         UserError: the file cannot be written.
     """
-    from diffattn.training.storage import to_json, write_json
+    from diffattn.storage import to_json
 
-    if path is None:
-        return
+    if path is not None:
+        write_output(path, to_json(value))
+
+
+def write_output(path: Path, text: str) -> None:
+    """Write `text` to a file, whole or not at all, or to standard output where the path is "-".
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    from diffattn.storage import write_text
+
     if str(path) == "-":
-        sys.stdout.write(to_json(value))
+        sys.stdout.write(text)
         return
     try:
-        write_json(path, value)
+        write_text(path, text)
     except OSError as error:
-        raise UserError(f"the JSON file {path} cannot be written ({error.strerror}): name another") from error
+        raise UserError(f"the file {path} cannot be written ({error.strerror}): name another") from error
 
 
 def report_console(path: Path | None) -> Console:

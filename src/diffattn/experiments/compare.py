@@ -20,8 +20,8 @@ from diffattn.experiments.speed import SpeedConfig, measure_speed
 from diffattn.experiments.verdict import compare_runs, sentences
 from diffattn.models import DiffTransformerConfig, count_parameters
 from diffattn.report import write_report
+from diffattn.storage import read_json, to_json, write_json
 from diffattn.training import TrainingSettings, load_run, train
-from diffattn.training.storage import read_json, to_json, write_json
 
 __all__ = ["compare"]
 

@@ -12,8 +12,8 @@ from transformers import PretrainedConfig
 from diffattn.errors import UserError
 from diffattn.experiments.presets import Preset
 from diffattn.models import VARIANTS, DiffTransformerConfig
+from diffattn.storage import make_folder, read_json, to_json, write_json
 from diffattn.training.run_folder import refuse_difference, refuse_strangers
-from diffattn.training.storage import make_folder, read_json, to_json, write_json
 
 __all__ = ["CompareRequest", "check_variants", "claim_corpus", "claim_folder", "derive", "full_source"]
 

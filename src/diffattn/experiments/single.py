@@ -11,8 +11,8 @@ from diffattn.data.progress import delayed_progress
 from diffattn.errors import UserError
 from diffattn.experiments.presets import Preset
 from diffattn.experiments.request import check_variants, derive, full_source
+from diffattn.storage import make_folder
 from diffattn.training import LoadedRun, train
-from diffattn.training.storage import make_folder
 
 __all__ = ["check_splits", "corpus_of", "origin_of", "read_corpus", "train_one"]
 

@@ -47,10 +47,12 @@ class Attention:
         map_dim: width of one map's query and key.
         value_dim: width of a value and of an output head.
         gate: whether a sigmoid gate, as wide as the heads' output, multiplies it.
-        lam: where lambda comes from: None, "layer" (four vectors of `map_dim`) or "token" (a projection).
+        lam: where lambda comes from: None (there is none, or it is fixed), "layer" (four vectors of `map_dim`) or
+            "token" (a projection of the token).
+        lam_bias: whether that projection has a bias.
         head_norm: whether each head's output is normed, with a weight of `value_dim`.
         query_bias, key_bias, value_bias, output_bias: which projections have a bias.
-        qk_norm: width of the weights of the norms of queries and keys together; 0 for none.
+        qk_norm: norms of queries and keys: None, "head" (one weight for all queries, one for all keys) or "all".
         sinks: learned sink scores, one a map.
         latent: latent keys and values; then `keys` and `values` count what the heads see, not what is stored.
     """
@@ -65,26 +67,43 @@ class Attention:
     value_dim: int
     gate: bool = False
     lam: str | None = None
+    lam_bias: bool = False
     head_norm: bool = False
     query_bias: bool = False
     key_bias: bool = False
     value_bias: bool = False
     output_bias: bool = False
-    qk_norm: int = 0
+    qk_norm: str | None = None
     sinks: bool = False
     latent: Latent | None = None
 
     def parameters(self) -> dict[str, int]:
         """Parameters of one layer by component; what is not there is left out."""
         found = self._latent_projections() if self.latent else self._projections()
+        lam = {None: 0, "layer": 4 * self.map_dim, "token": self.heads * (self.width + self.lam_bias)}
+        norms = {None: 0, "head": 2, "all": self.maps + self.keys}
         found |= {
             "gate": self.gate * self.heads * self.value_dim * (self.width + self.query_bias),
-            "lambda": {None: 0, "layer": 4 * self.map_dim, "token": self.heads * self.width}[self.lam],
+            "lambda": lam[self.lam],
             "head norm": self.head_norm * self.value_dim,
-            "query and key norms": self.qk_norm,
+            "query and key norms": norms[self.qk_norm] * self.map_dim,
             "sinks": self.sinks * self.maps,
         }
         return {name: count for name, count in found.items() if count}
+
+    def linear_flops(self, *, decode: bool = False) -> int:
+        """FLOPs of one token in the projections, gate and token's lambda: 2 for each weight of their matrices.
+
+        Args:
+            decode: see `pair_flops`; each map's query is then taken through the projection of the latent keys.
+        """
+        bare = replace(self, query_bias=False, key_bias=False, value_bias=False, output_bias=False, lam_bias=False)
+        matrices = replace(
+            bare, lam=self.lam if self.lam == "token" else None, head_norm=False, qk_norm=None, sinks=False
+        )
+        norms = (self.latent.query_rank or 0) + self.latent.rank if self.latent else 0
+        absorbed = (self.maps - self.keys) * self.latent.nope_dim * self.latent.rank if self.latent and decode else 0
+        return 2 * (sum(matrices.parameters().values()) - norms + absorbed)
 
     def _projections(self) -> dict[str, int]:
         queries, keys = self.maps * self.map_dim, self.keys * self.map_dim
@@ -117,15 +136,17 @@ class Attention:
             return self.latent.rank + self.latent.rope_dim
         return self.keys * self.map_dim + self.values * self.value_dim
 
-    def pair_flops(self, *, combined: bool = False) -> int:
+    def pair_flops(self, *, combined: bool = False, decode: bool = False) -> int:
         """FLOPs for one query token and one key that it sees: scores, and the product with the values.
 
         Args:
             combined: the maps of a head are combined first, so that its values are multiplied once (a decode kernel
                 that fuses); otherwise each map has its own product, as in an ordinary attention call.
+            decode: latent keys are used as they are stored, the projections of keys and values having been taken into
+                the query and the output; otherwise each head's keys and values are at hand.
         """
         key_dim, value_dim = self.map_dim, self.value_dim
-        if self.latent:  # the projections of keys and values are taken into the query and the output
+        if self.latent and decode:
             key_dim, value_dim = self.latent.rank + self.latent.rope_dim, self.latent.rank
         return 2 * self.maps * key_dim + 2 * (self.heads if combined else self.maps) * value_dim
 
@@ -136,7 +157,7 @@ class Attention:
             bytes_an_element: of the cache.
             queries: tokens a step, more than one with speculation.
         """
-        return queries * self.pair_flops(combined=combined) / (self.cache_elements * bytes_an_element)
+        return queries * self.pair_flops(combined=combined, decode=True) / (self.cache_elements * bytes_an_element)
 
 
 def variant(base: Attention, name: str) -> Attention:

@@ -12,7 +12,7 @@ from torch import nn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from diffattn.errors import UserError
-from diffattn.training.storage import read_json, write_json
+from diffattn.storage import read_json, write_json
 
 __all__ = ["CheckpointMark", "check_weights", "newest_checkpoint"]
 

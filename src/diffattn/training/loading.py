@@ -11,10 +11,10 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTra
 
 import diffattn.models  # noqa: F401  registers the models with the Auto classes
 from diffattn.errors import UserError
+from diffattn.storage import read_json
 from diffattn.training.checkpoints import check_weights
 from diffattn.training.huggingface import quiet
 from diffattn.training.run_folder import CLAIM, MODEL
-from diffattn.training.storage import read_json
 from diffattn.training.trainer import choose_device
 
 __all__ = ["LoadedRun", "load_run"]

@@ -12,8 +12,8 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from diffattn.data import PreparedData
 from diffattn.errors import UserError
+from diffattn.storage import read_json, to_json, write_json
 from diffattn.training.settings import TrainingSettings
-from diffattn.training.storage import read_json, to_json, write_json
 
 __all__ = ["CHECKPOINTS", "CLAIM", "MODEL", "RESULT", "claim", "finish", "refuse_difference", "refuse_strangers"]
 

@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 import diffattn.models  # noqa: F401  registers the models with the Auto classes
 from diffattn.data import PreparedData, TokenBlocks
 from diffattn.errors import UserError
+from diffattn.storage import make_folder, read_json
 from diffattn.training.callbacks import ProgressBar, Recorder, StopOnInterrupt, curves
 from diffattn.training.checkpoints import CheckpointMark, check_weights, newest_checkpoint
 from diffattn.training.huggingface import make_trainer, quiet
@@ -22,7 +23,6 @@ from diffattn.training.memory import PeakMemory
 from diffattn.training.order import OrderedBlocks
 from diffattn.training.run_folder import CHECKPOINTS, RESULT, claim, finish
 from diffattn.training.settings import TrainingSettings
-from diffattn.training.storage import make_folder, read_json
 
 __all__ = ["build_model", "choose_device", "train"]
 

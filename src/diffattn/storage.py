@@ -1,4 +1,4 @@
-"""JSON files that are there whole or not at all."""
+"""Files that are there whole or not at all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from diffattn.errors import UserError
 
-__all__ = ["make_folder", "read_json", "to_json", "write_json"]
+__all__ = ["make_folder", "read_json", "to_json", "write_json", "write_text"]
 
 
 def to_json(value: Any) -> str:
@@ -20,11 +20,16 @@ def to_json(value: Any) -> str:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write `value` to a temporary file beside `path`, then rename it: nobody ever sees half of it."""
+    """Write `value` as JSON, see `write_text`."""
+    write_text(path, to_json(value))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write `text` to a temporary file beside `path`, then rename it: nobody ever sees half of it."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(to_json(value))
+            file.write(text)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask())

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from diffattn.errors import UserError
-from diffattn.training.storage import make_folder, read_json, to_json, write_json
+from diffattn.storage import make_folder, read_json, to_json, write_json
 
 
 def test_round_trip_and_no_leftovers(tmp_path):

@@ -1,0 +1,229 @@
+"""From a Hugging Face configuration to a decoder's numbers, family by family."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from diffattn.planning import mixtures
+from diffattn.planning.attention import Attention, Latent, variant
+from diffattn.planning.body import FeedForward, Layer, Model
+from diffattn.planning.fields import Fields
+
+__all__ = ["FAMILIES", "own_attention", "read_model"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """In what a family's layers differ from Llama's.
+
+    Attributes:
+        biases: which of q, k, v, o have one; None where the field `attention_bias` says it for all.
+        qk_norm: as in `Attention`.
+        norms: on the residual stream, a layer.
+        head_dim: where the configuration does not say it; None for width over heads.
+        tied: whether the output matrix is the embedding where the configuration does not say it.
+        pattern: every how many layers one sees all keys, the others a window, where `layer_types` is absent.
+        slides: whether `sliding_window` alone makes all layers slide.
+        experts: reads the mixture from the fields; None for a dense feed-forward.
+        sinks: learned sink scores.
+        activation: parameters of the feed-forward's activation.
+    """
+
+    biases: str | None = None
+    qk_norm: str | None = None
+    norms: int = 2
+    head_dim: int | None = None
+    tied: bool = False
+    pattern: int | None = None
+    slides: bool = False
+    experts: Callable[[Fields, int], FeedForward] | None = None
+    sinks: bool = False
+    activation: int = 0
+
+
+#: Families whose parameters are counted exactly, tested against transformers' own models.
+FAMILIES = {
+    "llama": Family(),
+    "mistral": Family(biases="", slides=True),
+    "ministral": Family(biases="", slides=True),
+    "gemma": Family(head_dim=256, tied=True),
+    "qwen2": Family(biases="qkv"),
+    "qwen3": Family(qk_norm="head", head_dim=128),
+    "smollm3": Family(tied=True),
+    "granite": Family(),
+    "olmo2": Family(qk_norm="all"),
+    "olmo3": Family(qk_norm="all", pattern=4),
+    "phi3": Family(biases="", slides=True),
+    "gemma2": Family(norms=4, head_dim=256, tied=True, pattern=2),
+    "gemma3_text": Family(qk_norm="head", norms=4, head_dim=256, tied=True, pattern=6),
+    "mixtral": Family(biases="", slides=True, experts=mixtures.mixtral),
+    "qwen3_moe": Family(qk_norm="head", experts=mixtures.qwen3_moe),
+    "gpt_oss": Family(biases="qkvo", head_dim=64, pattern=2, experts=mixtures.gpt_oss, sinks=True),
+    "qwen2_moe": Family(biases="qkv", experts=mixtures.qwen2_moe),
+    "olmoe": Family(qk_norm="all", experts=mixtures.olmoe),
+    "deepseek_v2": Family(experts=mixtures.deepseek),
+    "deepseek_v3": Family(experts=mixtures.deepseek),
+    "diff_transformer": Family(),
+    "diffllama": Family(),
+    "motif": Family(biases="", activation=4),
+}
+
+
+def read_model(config: Mapping[str, Any], name: str) -> Model:
+    """The decoder that a configuration describes, with ordinary attention where it has a differential one.
+
+    A family that is not known is counted as Llama, and a note says so.
+
+    Args:
+        config: the contents of a config.json.
+        name: of the model.
+
+    Raises:
+        ValueError: a field is missing or does not fit, or the model is no decoder with softmax attention; the message
+            names the field and what was expected.
+    """
+    fields = Fields(config)
+    fields.refuse_others(FAMILIES)
+    family = FAMILIES.get(str(fields.get("model_type")), FAMILIES["llama"])
+    windows = _windows(fields, family)
+    attention = _attention(fields, family)
+    width = fields.count("hidden_size")
+    layers = tuple(
+        Layer(
+            attention=attention,
+            feed_forward=_feed_forward(fields, family, index),
+            norms=family.norms * width,
+            window=window,
+        )
+        for index, window in enumerate(windows)
+    )
+    return Model(
+        name=name,
+        width=width,
+        vocab=fields.count("vocab_size"),
+        tied=bool(fields.get("tie_word_embeddings", family.tied)),
+        final_norm=width,
+        layers=layers,
+        positions=fields.get("max_position_embeddings"),
+        notes=_notes(fields),
+    )
+
+
+def _attention(fields: Fields, family: Family) -> Attention:
+    width, heads, keys = fields.count("hidden_size"), *fields.heads()
+    if fields.get("kv_lora_rank"):
+        return _latent(fields, width, heads)
+    dim = fields.map_dim(heads, family.head_dim)
+    return Attention(
+        name="softmax",
+        width=width,
+        heads=heads,
+        maps=heads,
+        keys=keys,
+        values=keys,
+        map_dim=dim,
+        value_dim=dim,
+        qk_norm="head" if fields.get("qk_norm") else family.qk_norm,
+        sinks=family.sinks,
+        **_biases(fields, family),
+    )
+
+
+def _biases(fields: Fields, family: Family) -> dict[str, Any]:
+    whole = bool(fields.get("attention_bias", False))
+    has = family.biases if family.biases is not None else "qkvo" if whole else ""
+    found = {f"{part}_bias": part[0] in has for part in ("query", "key", "value", "output")}
+    output = fields.get("attention_output_bias")
+    return found if output is None else found | {"output_bias": bool(output)}
+
+
+def _latent(fields: Fields, width: int, heads: int) -> Attention:
+    nope, rope = fields.count("qk_nope_head_dim"), fields.count("qk_rope_head_dim")
+    value = fields.count("v_head_dim")
+    latent = Latent(
+        query_rank=fields.count("q_lora_rank") if fields.get("q_lora_rank") else None,
+        rank=fields.count("kv_lora_rank"),
+        rope_dim=rope,
+        nope_dim=nope,
+        value_dim=value,
+    )
+    return Attention(
+        name="softmax",
+        width=width,
+        heads=heads,
+        maps=heads,
+        keys=heads,
+        values=heads,
+        map_dim=nope + rope,
+        value_dim=value,
+        latent=latent,
+    )
+
+
+def _feed_forward(fields: Fields, family: Family, layer: int) -> FeedForward:
+    if family.experts:
+        return family.experts(fields, layer)
+    bias = bool(fields.get("mlp_bias", False))
+    inner = fields.count("intermediate_size")
+    return FeedForward(width=fields.count("hidden_size"), inner=inner, bias=bias, extra=family.activation)
+
+
+def _windows(fields: Fields, family: Family) -> list[int | None]:
+    """For each layer the keys that a query sees at most."""
+    layers = fields.count("num_hidden_layers")
+    types = fields.layer_types(layers)
+    window = fields.get("sliding_window")
+    if types is not None:
+        return [fields.count("sliding_window") if kind == "sliding_attention" else None for kind in types]
+    if not window or fields.get("use_sliding_window") is False:
+        return [None] * layers
+    pattern = fields.count("sliding_window_pattern", family.pattern) if family.pattern else None
+    if pattern:
+        return [None if (index + 1) % pattern == 0 else window for index in range(layers)]
+    if fields.get("use_sliding_window"):
+        first = fields.count("max_window_layers", 0, least=0)
+        return [window if index >= first else None for index in range(layers)]
+    return [window if family.slides else None] * layers
+
+
+def _notes(fields: Fields) -> tuple[str, ...]:
+    kind, notes = fields.get("model_type"), []
+    if kind not in FAMILIES:
+        notes.append(
+            f"model_type {kind!r} is not known here: counted as Llama's layers (no biases, gated feed-forward)."
+        )
+    if fields.nested:
+        notes.append("Counted is the language part (text_config) alone.")
+    return tuple(notes)
+
+
+def own_attention(config: Mapping[str, Any], base: Attention) -> Attention | None:
+    """The differential attention that the configuration itself has, or None where it is ordinary."""
+    fields = Fields(config)
+    kind = fields.get("model_type")
+    if kind == "motif":
+        return _grouped(fields, base)
+    if kind == "diffllama":  # V1 with a norm that has no weight
+        return replace(variant(base, "v1"), head_norm=False)
+    if kind != "diff_transformer" or fields.get("attention", "softmax") == "softmax":
+        return None
+    own = variant(base, str(fields.get("attention")))
+    if own.name == "v1":
+        learned = fields.get("lambda_granularity", "layer") == "layer"
+        return replace(own, lam="layer" if learned else None, head_norm=bool(fields.get("head_norm", True)))
+    return replace(own, lam_bias=own.name == "v2" and bool(fields.get("lambda_bias", False)))
+
+
+def _grouped(fields: Fields, base: Attention) -> Attention:
+    """Grouped differential attention (arXiv:2510.06949): noise maps shared by several heads, values of double width."""
+    return replace(
+        base,
+        name="grouped",
+        maps=base.heads + fields.count("num_noise_heads"),
+        values=base.keys // 2,
+        value_dim=2 * base.map_dim,
+        lam="layer",
+        head_norm=True,
+    )

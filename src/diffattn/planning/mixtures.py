@@ -1,0 +1,56 @@
+"""The feed-forward of one layer in families with mixtures of experts, from the fields of a configuration."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from diffattn.planning.body import Experts, FeedForward
+from diffattn.planning.fields import Fields
+
+__all__ = ["deepseek", "gpt_oss", "mixtral", "olmoe", "qwen2_moe", "qwen3_moe"]
+
+
+def mixtral(fields: Fields, layer: int) -> FeedForward:
+    mixture = Experts(count=fields.count("num_local_experts"), active=fields.count("num_experts_per_tok"))
+    return FeedForward(width=fields.count("hidden_size"), inner=fields.count("intermediate_size"), experts=mixture)
+
+
+def gpt_oss(fields: Fields, layer: int) -> FeedForward:
+    plain = mixtral(fields, layer)
+    assert plain.experts is not None
+    return replace(plain, bias=True, experts=replace(plain.experts, router_bias=True))
+
+
+def qwen3_moe(fields: Fields, layer: int) -> FeedForward:
+    width, step = fields.count("hidden_size"), fields.count("decoder_sparse_step", 1)
+    if layer in (fields.get("mlp_only_layers") or ()) or (layer + 1) % step:
+        return FeedForward(width=width, inner=fields.count("intermediate_size"))
+    mixture = Experts(count=fields.count("num_experts"), active=fields.count("num_experts_per_tok"))
+    return FeedForward(width=width, inner=fields.count("moe_intermediate_size"), experts=mixture)
+
+
+def qwen2_moe(fields: Fields, layer: int) -> FeedForward:
+    plain = qwen3_moe(fields, layer)
+    if plain.experts is None:
+        return plain
+    shared = fields.count("shared_expert_intermediate_size")
+    return replace(plain, experts=replace(plain.experts, shared=shared, shared_gate=True))
+
+
+def olmoe(fields: Fields, layer: int) -> FeedForward:
+    mixture = Experts(count=fields.count("num_experts"), active=fields.count("num_experts_per_tok"))
+    return FeedForward(width=fields.count("hidden_size"), inner=fields.count("intermediate_size"), experts=mixture)
+
+
+def deepseek(fields: Fields, layer: int) -> FeedForward:
+    width, inner = fields.count("hidden_size"), fields.count("moe_intermediate_size")
+    kinds = fields.get("mlp_layer_types")  # newer configurations name each layer's
+    dense = kinds[layer] == "dense" if kinds else layer < fields.count("first_k_dense_replace", 0, least=0)
+    if dense:
+        return FeedForward(width=width, inner=fields.count("intermediate_size"))
+    mixture = Experts(
+        count=fields.count("n_routed_experts"),
+        active=fields.count("num_experts_per_tok"),
+        shared=inner * fields.count("n_shared_experts", 0, least=0),
+    )
+    return FeedForward(width=width, inner=inner, experts=mixture)

@@ -1,0 +1,130 @@
+"""The plan: every number that a decision about differential attention needs, from one configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from diffattn.planning.body import Model
+from diffattn.planning.comparison import LABELS, comparison
+from diffattn.planning.cost import TOKENS_A_PARAMETER, alternatives, break_even
+from diffattn.planning.families import own_attention, read_model
+from diffattn.planning.figures import bounds, decode, sizes
+from diffattn.planning.floor import noise_floor
+from diffattn.planning.integration import fields_to_change
+from diffattn.planning.published import nearest_retrieval
+from diffattn.planning.request import PlanRequest
+from diffattn.planning.sample_size import paired_losses, pairs_needed
+from diffattn.planning.verdict import verdict
+
+__all__ = ["plan"]
+
+
+def plan(request: PlanRequest) -> dict[str, Any]:
+    """All sections of the plan as plain numbers and words, ready for JSON.
+
+    Raises:
+        ValueError: the configuration describes no decoder with softmax attention, or lacks a field, or the variant
+            cannot be made of it; the message names the field and what was expected.
+    """
+    baseline = read_model(request.config, request.name)
+    models, missing = comparison(baseline)
+    if request.variant in missing:
+        raise ValueError(missing[request.variant])
+    own = own_attention(request.config, baseline.layers[0].attention)
+    if own is not None:
+        models["own"] = baseline.with_attention({baseline.layers[0].attention: own}, name=LABELS["own"])
+    found = {
+        "schema": 1,
+        "kind": "plan",
+        "model": request.name,
+        "notes": list(baseline.notes),
+        "missing": missing,
+        "asked": _asked(request, baseline),
+        "sizes": {key: sizes(model, request) for key, model in models.items()},
+        "decode": decode(models, request),
+        "bounds": bounds(models, request),
+        "noise": noise_floor(request.noise, max(request.contexts)),
+        "retrieval": [vars(entry) for entry in nearest_retrieval(max(request.contexts))],
+        "training": _training(models, request),
+        "experiment": _experiment(request),
+        "fields": fields_to_change(request.config, baseline, models, request.variant),
+    }
+    return found | {"verdict": verdict(request.situation, _decisive(found, request))}
+
+
+def _asked(request: PlanRequest, baseline: Model) -> dict[str, Any]:
+    machine = request.hardware
+    return {
+        "variant": request.variant,
+        "contexts": list(request.contexts),
+        "batches": list(request.batches),
+        "queries": request.queries,
+        "dtype": request.dtype,
+        "positions": baseline.positions,
+        "noise": vars(request.noise),
+        "situation": vars(request.situation),
+        "hardware": {
+            "name": machine.name,
+            "flops": machine.rate(request.dtype),
+            "bandwidth": machine.bandwidth,
+            "memory": machine.memory,
+            "watts": machine.watts,
+            "ridge": machine.ridge(request.dtype),
+            "source": machine.source,
+        },
+    }
+
+
+def _training(models: Mapping[str, Model], request: PlanRequest) -> dict[str, Any]:
+    """Costs of training, beside those of cheaper ways."""
+    baseline, length = models["softmax"], request.train_context
+    tokens = request.train_tokens or float(TOKENS_A_PARAMETER * baseline.total)
+    rest = (request.hardware, request.dtype, request.prices)
+    return {
+        "length": length,
+        "tokens": tokens,
+        "tokens_assumed": request.train_tokens is None,
+        "from_scratch": request.training in (None, "pretraining"),
+        "prices": vars(request.prices),
+        "break_even": {
+            key: break_even(baseline, model, length, tokens, *rest) for key, model in models.items() if key != "softmax"
+        },
+        "alternatives": alternatives(models, length),
+    }
+
+
+def _experiment(request: PlanRequest) -> dict[str, Any]:
+    """How many paired seeds would show the difference; without a pilot, for spreads of half, once and twice it."""
+    goal = request.difference
+    if request.pilot is None:
+        return {
+            "difference": goal,
+            "pilot": None,
+            "table": {n * goal: pairs_needed(goal, n * goal) for n in (0.5, 1, 2)},
+        }
+    pilot = paired_losses(request.pilot, request.variant)
+    if pilot["deviation"] is None:
+        raise ValueError("pilot: expected two seeds or more, one has no spread; run diffattn compare with --seeds 3")
+    pairs = pairs_needed(goal, pilot["deviation"])
+    tokens = pilot["tokens"] and 2 * pairs * pilot["tokens"]
+    return {"difference": goal, "pilot": pilot, "pairs": pairs, "tokens": tokens}
+
+
+def _decisive(found: Mapping[str, Any], request: PlanRequest) -> dict[str, Any]:
+    """The numbers that the verdict about V2 rests on."""
+    context, batch = max(request.contexts), max(request.batches)
+    step = next(
+        row
+        for row in found["decode"]
+        if (row["model"], row["context"], row["batch"], row["combined"]) == ("v2", context, batch, False)
+    )
+    totals = {key: size["total"] for key, size in found["sizes"].items()}
+    return {
+        "decode_ratio": step["ratio"],
+        "memory_bound": found["bounds"]["v2"][0]["memory_bound"],
+        "training_ratio": found["training"]["break_even"]["v2"]["ratio"],
+        "noise_mass": found["noise"]["noise_mass"],
+        "gains": {row["correlation"]: row["gain"] for row in found["noise"]["rows"]},
+        "weights": totals["v2"] / totals["softmax"],
+    }

@@ -1,0 +1,127 @@
+"""How many paired runs would show a difference: the power of the paired t test, of the standard library only.
+
+`experiments.statistics` answers the reverse question of runs that were made, with SciPy; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import NormalDist, fmean, stdev
+from typing import Any
+
+__all__ = ["paired_losses", "pairs_needed", "power", "t_quantile"]
+
+_STEPS = 300
+_MOST_PAIRS = 10_000
+
+
+def power(shift: float, freedom: int, critical: float) -> float:
+    """P(|T| > critical) for noncentral t: T = (Z + shift) / sqrt(X / freedom), X being chi-squared.
+
+    Args:
+        shift: true difference over its standard error.
+        freedom: degrees of freedom, 1 or more.
+        critical: of the two-sided test.
+    """
+
+    def density(s: float) -> float:  # of s = sqrt(X / freedom)
+        log = freedom / 2 * math.log(freedom / 2) - math.lgamma(freedom / 2) + math.log(2)
+        return math.exp(log + (freedom - 1) * math.log(s) - freedom * s * s / 2)
+
+    def outside(s: float) -> float:
+        return _phi(shift - critical * s) + _phi(-shift - critical * s)
+
+    # Beyond these bounds the density holds less than 1e-12; at one degree of freedom it is flat at 0.
+    low = max(1e-9, 1 - 8 / math.sqrt(2 * freedom))
+    high = 1 + 8 / math.sqrt(freedom)
+    return _simpson(lambda s: outside(s) * density(s), low, high)
+
+
+def t_quantile(freedom: int, confidence: float = 0.95) -> float:
+    """The critical value of a two-sided t test."""
+    log = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - math.log(freedom * math.pi) / 2
+    value = NormalDist().inv_cdf((1 + confidence) / 2)
+    # The tail is convex and the normal's quantile lies below, so that Newton's steps only grow towards the root.
+    for _ in range(30):
+        density = math.exp(log - (freedom + 1) / 2 * math.log1p(value * value / freedom))
+        step = (power(0.0, freedom, value) - (1 - confidence)) / (2 * density)
+        value += step
+        if abs(step) < 1e-12 * value:
+            break
+    return value
+
+
+def pairs_needed(difference: float, deviation: float, confidence: float = 0.95, chance: float = 0.8) -> int:
+    """The fewest pairs with which a two-sided paired t test finds `difference` with probability `chance`.
+
+    Args:
+        difference: true mean difference, not 0.
+        deviation: standard deviation of the differences between the runs of a pair, taken as the true one.
+
+    Raises:
+        ValueError: a number out of range, or more than ten thousand pairs.
+    """
+    if not (difference and math.isfinite(difference)):
+        raise ValueError(f"difference: expected a number that is not 0, got {difference}")
+    if not (deviation >= 0 and math.isfinite(deviation)):
+        raise ValueError(f"deviation: expected 0 or more, got {deviation}")
+    if not 0 < 1 - confidence < chance < 1:
+        raise ValueError(f"chance: expected above {1 - confidence:g} and below 1, got {chance}")
+
+    if not deviation:
+        return 2
+    effect, normal = abs(difference) / deviation, NormalDist()
+    # Were the spread known, this many would do; the t test needs a few more.
+    pairs = max(2, math.floor(((normal.inv_cdf((1 + confidence) / 2) + normal.inv_cdf(chance)) / effect) ** 2))
+    if pairs > _MOST_PAIRS:
+        raise ValueError(f"difference: {difference} would need {pairs:,} pairs at a spread of {deviation:g}")
+    while power(effect * math.sqrt(pairs), pairs - 1, t_quantile(pairs - 1, confidence)) < chance:
+        pairs += 1
+    return pairs
+
+
+def paired_losses(results: Mapping[str, Any], variant: str, split: str = "test") -> dict[str, Any]:
+    """What a pilot's results.json (of `diffattn compare`) says of a variant's loss against the baseline's.
+
+    Returns:
+        `differences` in nats a token, one for each seed; `mean`; `deviation`, None with a single seed; `tokens` that
+        each run was trained on.
+
+    Raises:
+        ValueError: the results hold no such runs; the message names what is missing.
+    """
+    baseline = str(results.get("baseline"))
+    ours, theirs = (_losses(results, name, split) for name in (variant, baseline))
+    seeds = sorted(ours.keys() & theirs.keys())
+    if not seeds:
+        raise ValueError(
+            f"pilot: expected finite {split} losses of {variant} and {baseline} with the same seed, found none"
+        )
+    differences = [ours[seed] - theirs[seed] for seed in seeds]
+    return {
+        "differences": differences,
+        "mean": fmean(differences),
+        "deviation": stdev(differences) if len(seeds) > 1 else None,
+        "tokens": (results.get("settings") or {}).get("tokens"),
+    }
+
+
+def _losses(results: Mapping[str, Any], variant: str, split: str) -> dict[int, float]:
+    runs: Sequence[Mapping[str, Any]] = results.get("runs") or ()
+    found = {}
+    for run in runs:
+        loss = ((run.get("evaluation") or {}).get(split) or {}).get("loss")
+        if run.get("variant") == variant and isinstance(loss, (int, float)) and math.isfinite(loss):
+            found[int(run["seed"])] = float(loss)
+    return found
+
+
+def _simpson(function: Any, low: float, high: float) -> float:
+    step = (high - low) / _STEPS
+    weights = (1 if i in (0, _STEPS) else 4 if i % 2 else 2 for i in range(_STEPS + 1))
+    return sum(w * function(low + i * step) for i, w in enumerate(weights)) * step / 3
+
+
+def _phi(x: float) -> float:
+    return math.erfc(-x / math.sqrt(2)) / 2

@@ -1,0 +1,196 @@
+"""What to make of the numbers: verdict, noise model, published results, costs, experiments, fields; as sections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from diffattn.planning.comparison import LABELS
+from diffattn.planning.cost import SCALING_SOURCE
+from diffattn.planning.document import Section, Table, amount
+from diffattn.planning.published import GRADES
+
+__all__ = ["basis", "experiment", "fields", "noise", "retrieval", "training", "verdict"]
+
+Plan = Mapping[str, Any]
+
+
+def verdict(plan: Plan) -> Iterator[Section]:
+    """The answer, its reasons by grade, what would change it, and what is refused."""
+    found = plan["verdict"]
+    yield Section(
+        title=f"Verdict: {found['answer']}",
+        before=(
+            *plan["notes"],
+            *(f"- {entry['text']} ({entry['grade']}: {entry['source']})" for entry in found["reasons"]),
+        ),
+        after=("What would change it:", *(f"- {text}" for text in found["would_change"])),
+    )
+    rows = tuple(
+        (
+            entry["case"],
+            {True: "yes", False: "no", None: f"not said ({entry['option']})"}[entry["applies"]],
+            entry["why"],
+        )
+        for entry in found["refusals"]
+    )
+    yield Section(title="Refused where", table=Table(columns=("case", "so here", "why"), rows=rows))
+
+
+def noise(plan: Plan) -> Section:
+    """The floor at the longest context, and what subtraction gains by the correlation of the maps' noise."""
+    noise, assumed = plan["noise"], plan["asked"]["noise"]
+    before = (
+        f"Assumed, as no configuration tells: margin {assumed['margin']:g}, strength {assumed['strength']:g}, the "
+        f"match's margin in the second map {assumed['second_margin']:g}. Your own model: diffattn noise --model.",
+        f"Softmax at {noise['context']:,} tokens: {noise['noise_mass']:.1%} of the weight on noise; signal-to-noise "
+        f"of a position {noise['signal_to_noise']:,.4g}, the same at every length; of the output "
+        f"{noise['output_signal_to_noise']:.3g}; the match scores highest with probability "
+        f"{noise['largest_chance']:.3g}. A noise mass of 10% needs a margin of {noise['margin_for_tenth']:.2f}.",
+    )
+    columns = (
+        "correlation of noise",
+        "best lambda",
+        "gain",
+        f"gain at {assumed['lam']:g}",
+        "gain of output",
+        "length carried",
+    )
+    rows = tuple(
+        (
+            f"{row['correlation']:g}",
+            f"{row['best_lambda']:.3f}",
+            f"{row['gain']:.2f}",
+            f"{row['fixed_gain']:.2f}",
+            f"{row['output_gain']:.2f}",
+            f"{row['length_factor']:.2f}",
+        )
+        for row in noise["rows"]
+    )
+    holds = "" if noise["holds"] else " The closed form fails here: the noise's sum is too far from its mean."
+    after = (
+        f"Sharper scores alone (times {noise['sharpening']:.3g}) also raise it: compare with those.{holds}",
+        "Length carried: a context so many times longer has softmax's output noise again.",
+    )
+    return Section(
+        title="What the noise model says", before=before, table=Table(columns=columns, rows=rows), after=after
+    )
+
+
+def retrieval(plan: Plan) -> Section:
+    """What was published at the nearest context."""
+    entries = plan["retrieval"]
+    rows = tuple(
+        (f"{entry['context']:,}", entry["task"], f"{entry['softmax']:.2f}", f"{entry['differential']:.2f}")
+        for entry in entries
+    )
+    first = entries[0]
+    return Section(
+        title="Published retrieval nearest to it",
+        table=Table(columns=("context", "task", "softmax", "differential"), rows=rows),
+        after=(
+            f"{first['model']} ({first['grade']}: {first['source']}).",
+            "No retrieval result is published for V2, and none for any version beyond 65,536 tokens.",
+        ),
+    )
+
+
+def training(plan: Plan) -> Iterator[Section]:
+    """What a variant costs more, what it must bring, and cheaper ways."""
+    training = plan["training"]
+    assumed = ", assumed as 20 a parameter" if training["tokens_assumed"] else ""
+    rows = tuple(
+        (
+            LABELS[key],
+            f"{entry['ratio']:.3f}",
+            amount(entry["extra_flops"], "FLOP"),
+            f"{entry['device_hours']:,.0f}",
+            _money(entry["money"]),
+            "-" if entry["energy_kwh"] is None else f"{entry['energy_kwh']:,.0f}",
+            _money(entry["energy_money"]),
+            f"{entry['loss_bought']:.4f}" if training["from_scratch"] else "-",
+        )
+        for key, entry in training["break_even"].items()
+    )
+    columns = (
+        "model",
+        "FLOPs of baseline",
+        "extra FLOPs",
+        "device hours",
+        "money",
+        "kWh",
+        "for energy",
+        "nats to beat",
+    )
+    before = (
+        f"{training['tokens'] / 1e9:,.4g} billion tokens{assumed}, sequences of {training['length']:,}, "
+        f"{training['prices']['utilization']:.0%} of the machine's rate.",
+    )
+    after = (
+        "Nats to beat: what the same extra FLOPs, spent on more tokens for the baseline, would lower the loss by "
+        f"({SCALING_SOURCE}). A variant pays where it lowers the loss by more, or brings retrieval that loss does not "
+        "show. The law is of training from scratch.",
+    )
+    yield Section(title="Break-even of training", before=before, table=Table(columns=columns, rows=rows), after=after)
+    others = tuple(
+        (entry["name"], f"{entry['parameters']:+,}", f"{entry['flops_ratio']:.3f}", entry["what"])
+        for entry in training["alternatives"]
+    )
+    names = ("alternative", "parameters", "FLOPs of baseline", "what it does")
+    yield Section(title="Cheaper ways to try first", table=Table(columns=names, rows=others))
+
+
+def _money(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"
+
+
+def experiment(plan: Plan) -> Section:
+    """How many paired seeds would show the difference asked for."""
+    found = plan["experiment"]
+    goal = f"To show a difference of {found['difference']:g} nats a token (95% interval, 80% power)"
+    if found["pilot"] is None:
+        rows = tuple((f"{float(spread):g}", str(pairs)) for spread, pairs in found["table"].items())
+        text = f"{goal}, by the spread of the paired difference over seeds; give a pilot's results.json with --pilot."
+        return Section(
+            title="How many seeds", before=(text,), table=Table(columns=("spread, nats", "pairs of runs"), rows=rows)
+        )
+    pilot, tokens = found["pilot"], found["tokens"]
+    total = f", {tokens / 1e6:,.4g} million training tokens in all runs together" if tokens else ""
+    text = (
+        f"{goal} at the pilot's spread of {pilot['deviation']:.4f} over {len(pilot['differences'])} seeds: "
+        f"{found['pairs']} pairs of runs{total}. The spread at another size or length of training is another."
+    )
+    return Section(title="How many seeds", before=(text,))
+
+
+def fields(plan: Plan) -> Section:
+    """What changes in the configuration."""
+    rows = tuple(
+        (entry["field"], _shown(entry["before"]), _shown(entry["after"]), entry["why"]) for entry in plan["fields"]
+    )
+    return Section(
+        title=f"Fields to change for {LABELS[plan['asked']['variant']]}",
+        table=Table(columns=("field", "now", "then", "why"), rows=rows),
+        after=("DiffTransformerConfig.from_baseline(config, attention=...) sets all of them.",),
+    )
+
+
+def basis(plan: Plan) -> Section:
+    """Machine, conventions and grades."""
+    hardware = plan["asked"]["hardware"]
+    return Section(
+        title="What the numbers rest on",
+        after=(
+            f"{hardware['name']}: {amount(hardware['flops'], 'FLOP/s')}, {amount(hardware['bandwidth'], 'B/s')} "
+            f"({hardware['source']}); peak rates, which no kernel reaches.",
+            "A multiply-add is 2 FLOPs; matrix products alone count; causal queries see what precedes them; a backward "
+            "is twice its forward; a step reads all weights, and experts at random.",
+            *(f"Grade {name}: {meaning}." for name, meaning in GRADES.items()),
+        ),
+    )
+
+
+def _shown(value: Any) -> str:
+    return (
+        "-" if value is None else f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    )

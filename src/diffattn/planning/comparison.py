@@ -45,7 +45,7 @@ def matching_inner(inner: int, excess: int, per_unit: int) -> int:
     """
     exact = inner - excess / per_unit
     if exact < 8:
-        raise ValueError(f"intermediate_size: {inner} cannot give up {excess:,} parameters; widen it")
+        raise ValueError(f"the feed-forward cannot give up {excess:,} parameters: widen intermediate_size ({inner})")
     return min((8 * round(exact / 8), inner), key=lambda size: abs(size - exact))
 
 

@@ -26,6 +26,7 @@ class Family:
         tied: whether the output matrix is the embedding where the configuration does not say it.
         pattern: every how many layers one sees all keys, the others a window, where `layer_types` is absent.
         slides: whether `sliding_window` alone makes all layers slide.
+        window: where the configuration has no field `sliding_window`.
         experts: reads the mixture from the fields; None for a dense feed-forward.
         sinks: learned sink scores.
         activation: parameters of the feed-forward's activation.
@@ -38,6 +39,7 @@ class Family:
     tied: bool = False
     pattern: int | None = None
     slides: bool = False
+    window: int | None = None
     experts: Callable[[Fields, int], FeedForward] | None = None
     sinks: bool = False
     activation: int = 0
@@ -46,23 +48,23 @@ class Family:
 #: Families whose parameters are counted exactly, tested against transformers' own models.
 FAMILIES = {
     "llama": Family(),
-    "mistral": Family(biases="", slides=True),
-    "ministral": Family(biases="", slides=True),
+    "mistral": Family(biases="", slides=True, window=4096),
+    "ministral": Family(biases="", slides=True, window=4096),
     "gemma": Family(head_dim=256, tied=True),
     "qwen2": Family(biases="qkv"),
     "qwen3": Family(qk_norm="head", head_dim=128),
     "smollm3": Family(tied=True),
     "granite": Family(),
     "olmo2": Family(qk_norm="all"),
-    "olmo3": Family(qk_norm="all", pattern=4),
+    "olmo3": Family(qk_norm="all", pattern=4, window=4096),
     "phi3": Family(biases="", slides=True),
-    "gemma2": Family(norms=4, head_dim=256, tied=True, pattern=2),
-    "gemma3_text": Family(qk_norm="head", norms=4, head_dim=256, tied=True, pattern=6),
+    "gemma2": Family(norms=4, head_dim=256, tied=True, pattern=2, window=4096),
+    "gemma3_text": Family(qk_norm="head", norms=4, head_dim=256, tied=True, pattern=6, window=4096),
     "mixtral": Family(biases="", slides=True, experts=mixtures.mixtral),
     "qwen3_moe": Family(qk_norm="head", experts=mixtures.qwen3_moe),
-    "gpt_oss": Family(biases="qkvo", head_dim=64, pattern=2, experts=mixtures.gpt_oss, sinks=True),
+    "gpt_oss": Family(biases="qkvo", head_dim=64, pattern=2, window=128, experts=mixtures.gpt_oss, sinks=True),
     "qwen2_moe": Family(biases="qkv", experts=mixtures.qwen2_moe),
-    "olmoe": Family(qk_norm="all", experts=mixtures.olmoe),
+    "olmoe": Family(qk_norm="all", experts=mixtures.mixtral),
     "deepseek_v2": Family(experts=mixtures.deepseek),
     "deepseek_v3": Family(experts=mixtures.deepseek),
     "diff_transformer": Family(),
@@ -174,9 +176,11 @@ def _windows(fields: Fields, family: Family) -> list[int | None]:
     """For each layer the keys that a query sees at most."""
     layers = fields.count("num_hidden_layers")
     types = fields.layer_types(layers)
-    window = fields.get("sliding_window")
+    window = fields.get("sliding_window", family.window)
     if types is not None:
-        return [fields.count("sliding_window") if kind == "sliding_attention" else None for kind in types]
+        return [
+            fields.count("sliding_window", family.window) if kind == "sliding_attention" else None for kind in types
+        ]
     if not window or fields.get("use_sliding_window") is False:
         return [None] * layers
     pattern = fields.count("sliding_window_pattern", family.pattern) if family.pattern else None

@@ -7,12 +7,13 @@ from dataclasses import replace
 from diffattn.planning.body import Experts, FeedForward
 from diffattn.planning.fields import Fields
 
-__all__ = ["deepseek", "gpt_oss", "mixtral", "olmoe", "qwen2_moe", "qwen3_moe"]
+__all__ = ["deepseek", "gpt_oss", "mixtral", "qwen2_moe", "qwen3_moe"]
 
 
 def mixtral(fields: Fields, layer: int) -> FeedForward:
-    mixture = Experts(count=fields.count("num_local_experts"), active=fields.count("num_experts_per_tok"))
-    return FeedForward(width=fields.count("hidden_size"), inner=fields.count("intermediate_size"), experts=mixture)
+    return FeedForward(
+        width=fields.count("hidden_size"), inner=fields.count("intermediate_size"), experts=_experts(fields)
+    )
 
 
 def gpt_oss(fields: Fields, layer: int) -> FeedForward:
@@ -25,8 +26,8 @@ def qwen3_moe(fields: Fields, layer: int) -> FeedForward:
     width, step = fields.count("hidden_size"), fields.count("decoder_sparse_step", 1)
     if layer in (fields.get("mlp_only_layers") or ()) or (layer + 1) % step:
         return FeedForward(width=width, inner=fields.count("intermediate_size"))
-    mixture = Experts(count=fields.count("num_experts"), active=fields.count("num_experts_per_tok"))
-    return FeedForward(width=width, inner=fields.count("moe_intermediate_size"), experts=mixture)
+    inner = fields.count("moe_intermediate_size")
+    return FeedForward(width=width, inner=inner, experts=_experts(fields))
 
 
 def qwen2_moe(fields: Fields, layer: int) -> FeedForward:
@@ -35,11 +36,6 @@ def qwen2_moe(fields: Fields, layer: int) -> FeedForward:
         return plain
     shared = fields.count("shared_expert_intermediate_size")
     return replace(plain, experts=replace(plain.experts, shared=shared, shared_gate=True))
-
-
-def olmoe(fields: Fields, layer: int) -> FeedForward:
-    mixture = Experts(count=fields.count("num_experts"), active=fields.count("num_experts_per_tok"))
-    return FeedForward(width=fields.count("hidden_size"), inner=fields.count("intermediate_size"), experts=mixture)
 
 
 def deepseek(fields: Fields, layer: int) -> FeedForward:
@@ -54,3 +50,9 @@ def deepseek(fields: Fields, layer: int) -> FeedForward:
         shared=inner * fields.count("n_shared_experts", 0, least=0),
     )
     return FeedForward(width=width, inner=inner, experts=mixture)
+
+
+def _experts(fields: Fields) -> Experts:
+    """Their number is `num_experts` in older configurations."""
+    count = fields.count("num_local_experts", fields.get("num_experts"))
+    return Experts(count=count, active=fields.count("num_experts_per_tok"))

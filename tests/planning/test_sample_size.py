@@ -1,0 +1,80 @@
+"""Power and the number of pairs, against SciPy and against the project's own answer to the reverse question."""
+
+from __future__ import annotations
+
+import pytest
+from scipy import stats
+
+from diffattn.experiments.statistics import detectable_difference
+from diffattn.planning.sample_size import paired_losses, pairs_needed, power, t_quantile
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 3, 7, 30, 200])
+@pytest.mark.parametrize("confidence", [0.8, 0.95, 0.999])
+def test_the_quantile_of_t(freedom, confidence):
+    exact = stats.t.ppf((1 + confidence) / 2, freedom)
+    assert t_quantile(freedom, confidence) == pytest.approx(exact, rel=1e-8)
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 5, 40])
+@pytest.mark.parametrize("shift", [0.0, 0.7, 3.0, 9.0])
+def test_the_power_of_t(freedom, shift):
+    exact = stats.ncf.sf(2.5**2, 1, freedom, shift**2) if shift else 2 * stats.t.sf(2.5, freedom)
+    assert power(shift, freedom, 2.5) == pytest.approx(exact, abs=1e-9)
+
+
+@pytest.mark.parametrize("ratio", [0.2, 0.5, 1.0, 2.0, 5.0, 40.0])
+@pytest.mark.parametrize("chance", [0.5, 0.8, 0.95])
+def test_one_pair_less_would_not_do(ratio, chance):
+    pairs = pairs_needed(0.01, 0.01 / ratio, chance=chance)
+    assert detectable_difference(0.01 / ratio, pairs, power=chance) <= 0.01 * (1 + 1e-9)
+    if pairs > 2:
+        assert detectable_difference(0.01 / ratio, pairs - 1, power=chance) > 0.01
+
+
+def test_no_spread_needs_two_pairs():
+    assert pairs_needed(-0.01, 0.0) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ((0.0, 1.0), "difference"),
+        ((1e-9, 1.0), "difference"),
+        ((0.1, -1.0), "deviation"),
+        ((0.1, 1.0, 0.95, 1.0), "chance"),
+    ],
+)
+def test_what_cannot_be_answered(arguments, name):
+    with pytest.raises(ValueError, match=f"^{name}: "):
+        pairs_needed(*arguments)
+
+
+def pilot(**losses):
+    runs = [
+        {"variant": variant, "seed": seed, "evaluation": {"test": {"loss": loss}}}
+        for variant, found in losses.items()
+        for seed, loss in enumerate(found)
+    ]
+    return {"baseline": "softmax", "runs": runs, "settings": {"tokens": 1000}}
+
+
+def test_a_pilots_spread_is_that_of_paired_differences():
+    found = paired_losses(pilot(softmax=[4.0, 4.2, 4.1], v2=[3.9, 4.15, 4.0]), "v2")
+    assert found["differences"] == pytest.approx([-0.1, -0.05, -0.1])
+    assert found["mean"] == pytest.approx(-0.25 / 3)
+    assert found["deviation"] == pytest.approx(0.05 / 3**0.5)
+    assert found["tokens"] == 1000
+
+
+def test_a_broken_seed_is_left_out_and_one_seed_has_no_spread():
+    found = paired_losses(pilot(softmax=[4.0, 4.2], v2=[3.9, None]), "v2")
+    assert found["differences"] == pytest.approx([-0.1])
+    assert found["deviation"] is None
+
+
+def test_a_pilot_without_the_variant():
+    with pytest.raises(ValueError, match=r"^pilot: expected .*v1 and softmax"):
+        paired_losses(pilot(softmax=[4.0], v2=[3.9]), "v1")
+    with pytest.raises(ValueError, match=r"^pilot: expected"):
+        paired_losses({}, "v2")

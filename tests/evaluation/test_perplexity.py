@@ -123,7 +123,7 @@ def test_result_is_json(model: LlamaForCausalLM, data: PreparedData) -> None:
 
 
 def test_hopeless_model_has_infinite_perplexity() -> None:
-    result = perplexity._result(config(), tokens=2, size=0, words=0, nll=1e6)
+    result = perplexity._result(config(), [(2, 1e6)], size=0, words=0)
     assert (result.perplexity_token, result.perplexity_word, result.bits_per_byte) == (math.inf,) * 3
 
 
@@ -152,3 +152,19 @@ def test_unknown_split(model: LlamaForCausalLM, data: PreparedData) -> None:
 def test_config_is_validated(fields: dict[str, int]) -> None:
     with pytest.raises(ValueError, match="must be at least 1, not 0"):
         config(**fields)
+
+
+@pytest.mark.parametrize("windows", [1, 7, 100, 101, 1234])
+def test_parts_are_the_text_in_order(windows: int) -> None:
+    bounds = perplexity._bounds(windows)
+    sizes = [end - start for start, end in pairwise(bounds)]
+    assert (bounds[0], bounds[-1], len(sizes)) == (0, windows, min(windows, 100))
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_parts_add_up_and_are_what_each_part_gives_alone(model: LlamaForCausalLM, data: PreparedData) -> None:
+    result = measure(model, data, config(max_tokens=43))
+    assert (sum(result.part_tokens), result.part_tokens) == (43, [8, 8, 8, 8, 8, 3])
+    assert sum(result.part_nll) == pytest.approx(result.nll)
+    first = measure(model, data, config(max_tokens=8))
+    assert first.part_nll == pytest.approx(result.part_nll[:1])

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from scipy import stats
 
 from diffattn.experiments.statistics import detectable_difference
-from diffattn.planning.sample_size import paired_losses, pairs_needed, power, t_quantile
+from diffattn.planning.sample_size import paired_losses, pairs_needed, power, t_quantile, tokens_needed
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 7, 30, 200])
@@ -78,3 +79,20 @@ def test_a_pilot_without_the_variant():
         paired_losses(pilot(softmax=[4.0], v2=[3.9]), "v1")
     with pytest.raises(ValueError, match=r"^pilot: expected"):
         paired_losses({}, "v2")
+
+
+def test_the_text_that_a_comparison_needs():
+    """50 parts of 400 tokens, each token's difference drawn from N(0.02, 0.5^2)."""
+    generator = np.random.default_rng(0)
+    parts, size, spread = 50, 400, 0.5
+    base = generator.normal(4.0, 2.0, (parts, size))
+    other = base + generator.normal(0.02, spread, (parts, size))
+    results = pilot(softmax=[base.mean()], v2=[other.mean()])
+    for run, losses in zip(results["runs"], (base, other), strict=True):
+        run["evaluation"]["test"] |= {"part_tokens": [size] * parts, "part_nll": losses.sum(axis=1).tolist()}
+    found = paired_losses(results, "v2")["token_deviation"]
+    assert found == pytest.approx(spread, rel=4 / (2 * parts) ** 0.5)
+    assert paired_losses(pilot(softmax=[4.0], v2=[3.9]), "v2")["token_deviation"] is None
+    needed = tokens_needed(0.01, spread)
+    shown = np.abs(generator.normal(0.01, spread / needed**0.5, 4000)) > 1.96 * spread / needed**0.5
+    assert shown.mean() == pytest.approx(0.8, abs=0.03)

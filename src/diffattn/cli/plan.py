@@ -202,7 +202,9 @@ def _show_table(console: Console, shown: DocumentTable) -> None:
     sentences = any(len(cell) > _SENTENCE for row in shown.rows for cell in row)
     table = Table(box=None, header_style="italic", pad_edge=False)
     for index, name in enumerate(shown.columns):
-        table.add_column(name, no_wrap=not sentences, overflow="fold", justify="right" if index and not sentences else "left")
+        table.add_column(
+            name, no_wrap=not sentences, overflow="fold", justify="right" if index and not sentences else "left"
+        )
     for row in shown.rows:
         table.add_row(*row)
     widest = console.options.update(width=_WIDEST)

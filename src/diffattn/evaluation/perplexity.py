@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from diffattn.evaluation._setting import check_length, device_of, mode, require_
 __all__ = ["PerplexityConfig", "PerplexityResult", "measure"]
 
 _TEXT_CHUNK = 1 << 16
+_MOST_PARTS = 100
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +63,9 @@ class PerplexityResult:
         perplexity_token: exp(nll / tokens).
         perplexity_word: exp(nll / words).
         bits_per_byte: nll / ln 2 / bytes.
+        part_tokens: tokens of each of at most 100 parts of the text, in order; differences between two models vary
+            from part to part, which tells how much text a comparison needs.
+        part_nll: nll of each part.
     """
 
     split: str
@@ -73,6 +78,8 @@ class PerplexityResult:
     perplexity_token: float
     perplexity_word: float
     bits_per_byte: float
+    part_tokens: list[int]
+    part_nll: list[float]
 
     def to_dict(self) -> dict[str, Any]:
         """The fields, as JSON has them."""
@@ -107,12 +114,12 @@ def measure(
         mode(model, training=False),
         delayed_progress(f"Measuring the {config.split} split", len(stream) - 1, enabled=progress) as advance,
     ):
-        nll = 0.0
+        windows: list[tuple[int, float]] = []
         for batch in _windows(stream, config.context, config.batch_size):
-            nll += _batch_nll(model, batch)
+            windows += [(batch.shape[1] - 1, nll) for nll in _batch_nll(model, batch)]
             advance(batch.shape[0] * (batch.shape[1] - 1))
     size, words = _text_size(stream[1:], token_bytes(data.tokenizer))
-    return _result(config, tokens=len(stream) - 1, size=size, words=words, nll=nll)
+    return _result(config, windows, size=size, words=words)
 
 
 def _stream(model: PreTrainedModel, data: PreparedData, config: PerplexityConfig) -> np.ndarray:
@@ -142,11 +149,12 @@ def _windows(stream: np.ndarray, context: int, batch_size: int) -> Iterator[torc
         yield torch.from_numpy(rest.astype(np.int64))[None]
 
 
-def _batch_nll(model: PreTrainedModel, batch: torch.Tensor) -> float:
+def _batch_nll(model: PreTrainedModel, batch: torch.Tensor) -> list[float]:
+    """Of each window."""
     batch = batch.to(device_of(model))
     logits = model(input_ids=batch[:, :-1], use_cache=False).logits
     losses = cross_entropy(logits.flatten(0, 1).float(), batch[:, 1:].flatten(), reduction="none")
-    return float(losses.cpu().double().sum())
+    return losses.cpu().double().view(len(batch), -1).sum(dim=1).tolist()
 
 
 def _text_size(tokens: np.ndarray, table: list[bytes]) -> tuple[int, int]:
@@ -166,7 +174,9 @@ def _text_size(tokens: np.ndarray, table: list[bytes]) -> tuple[int, int]:
     return size, words + count_words(left.decode(errors="replace"))
 
 
-def _result(config: PerplexityConfig, *, tokens: int, size: int, words: int, nll: float) -> PerplexityResult:
+def _result(config: PerplexityConfig, windows: list[tuple[int, float]], *, size: int, words: int) -> PerplexityResult:
+    parts = [windows[start:end] for start, end in pairwise(_bounds(len(windows)))]
+    tokens, nll = sum(count for count, _ in windows), math.fsum(value for _, value in windows)
     return PerplexityResult(
         split=config.split,
         context=config.context,
@@ -178,7 +188,15 @@ def _result(config: PerplexityConfig, *, tokens: int, size: int, words: int, nll
         perplexity_token=_perplexity(nll, tokens),
         perplexity_word=_perplexity(nll, words),
         bits_per_byte=nll / math.log(2) / size if size else math.inf,
+        part_tokens=[sum(count for count, _ in part) for part in parts],
+        part_nll=[math.fsum(value for _, value in part) for part in parts],
     )
+
+
+def _bounds(windows: int) -> list[int]:
+    """Where parts of nearly equal length begin, and where the last ends."""
+    parts = min(windows, _MOST_PARTS)
+    return [windows * part // parts for part in range(parts + 1)]
 
 
 def _perplexity(nll: float, count: int) -> float:

@@ -14,7 +14,7 @@ from diffattn.planning.floor import noise_floor
 from diffattn.planning.integration import fields_to_change
 from diffattn.planning.published import nearest_retrieval
 from diffattn.planning.request import PlanRequest
-from diffattn.planning.sample_size import paired_losses, pairs_needed
+from diffattn.planning.sample_size import paired_losses, pairs_needed, tokens_needed
 from diffattn.planning.verdict import verdict
 
 __all__ = ["plan"]
@@ -108,7 +108,9 @@ def _experiment(request: PlanRequest) -> dict[str, Any]:
         raise ValueError("pilot: expected two seeds or more, one has no spread; run diffattn compare with --seeds 3")
     pairs = pairs_needed(goal, pilot["deviation"])
     tokens = pilot["tokens"] and 2 * pairs * pilot["tokens"]
-    return {"difference": goal, "pilot": pilot, "pairs": pairs, "tokens": tokens}
+    spread = pilot["token_deviation"]
+    text = None if spread is None else tokens_needed(goal, spread)
+    return {"difference": goal, "pilot": pilot, "pairs": pairs, "tokens": tokens, "evaluation_tokens": text}
 
 
 def _decisive(found: Mapping[str, Any], request: PlanRequest) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import NormalDist, fmean, stdev
 from typing import Any
 
-__all__ = ["paired_losses", "pairs_needed", "power", "t_quantile"]
+__all__ = ["paired_losses", "pairs_needed", "power", "t_quantile", "tokens_needed"]
 
 _STEPS = 600
 _MOST_PAIRS = 10_000
@@ -84,7 +84,8 @@ def paired_losses(results: Mapping[str, Any], variant: str, split: str = "test")
 
     Returns:
         `differences` in nats a token, one for each seed; `mean`; `deviation`, None with a single seed; `tokens` that
-        each run was trained on.
+        each run was trained on; `token_deviation`, the spread of the difference from token to token, as parts of the
+        text show it, None where the pilot keeps no parts.
 
     Raises:
         ValueError: the results hold no such runs; the message names what is missing.
@@ -102,7 +103,39 @@ def paired_losses(results: Mapping[str, Any], variant: str, split: str = "test")
         "mean": fmean(differences),
         "deviation": stdev(differences) if len(seeds) > 1 else None,
         "tokens": (results.get("settings") or {}).get("tokens"),
+        "token_deviation": _token_deviation(results, variant, baseline, split),
     }
+
+
+def tokens_needed(difference: float, token_deviation: float, confidence: float = 0.95, chance: float = 0.8) -> int:
+    """Tokens to evaluate on, so that the text alone does not hide `difference`: the power of a paired z test."""
+    normal = NormalDist()
+    quantiles = normal.inv_cdf((1 + confidence) / 2) + normal.inv_cdf(chance)
+    return math.ceil((quantiles * token_deviation / difference) ** 2)
+
+
+def _token_deviation(results: Mapping[str, Any], variant: str, baseline: str, split: str) -> float | None:
+    """sqrt(tokens) times the standard error of the mean difference over a text's parts, averaged over seeds."""
+    ours, theirs = (_parts(results, name, split) for name in (variant, baseline))
+    found = []
+    for seed in ours.keys() & theirs.keys():
+        rows = [(count, (a - b) / count) for (count, a), (_, b) in zip(ours[seed], theirs[seed], strict=False)]
+        if len(rows) > 1:
+            total = sum(count for count, _ in rows)
+            mean = sum(count * value for count, value in rows) / total
+            variance = sum(count * (value - mean) ** 2 for count, value in rows) / (len(rows) - 1)
+            found.append(math.sqrt(variance))
+    return fmean(found) if found else None
+
+
+def _parts(results: Mapping[str, Any], variant: str, split: str) -> dict[int, list[tuple[int, float]]]:
+    found = {}
+    for run in results.get("runs") or ():
+        entry = (run.get("evaluation") or {}).get(split) or {}
+        nll = entry.get("part_nll") or ()
+        if run.get("variant") == variant and nll and None not in nll:
+            found[int(run["seed"])] = list(zip(entry["part_tokens"], nll, strict=True))
+    return found
 
 
 def _losses(results: Mapping[str, Any], variant: str, split: str) -> dict[int, float]:

@@ -152,15 +152,20 @@ def experiment(plan: Plan) -> Section:
         rows = tuple((f"{float(spread):g}", str(pairs)) for spread, pairs in found["table"].items())
         text = f"{goal}, by the spread of the paired difference over seeds; give a pilot's results.json with --pilot."
         return Section(
-            title="How many seeds", before=(text,), table=Table(columns=("spread, nats", "pairs of runs"), rows=rows)
+            title="How many seeds and tokens",
+            before=(text,),
+            table=Table(columns=("spread, nats", "pairs of runs"), rows=rows),
         )
-    pilot, tokens = found["pilot"], found["tokens"]
+    pilot, tokens, evaluated = found["pilot"], found["tokens"], found["evaluation_tokens"]
     total = f", {tokens / 1e6:,.4g} million training tokens in all runs together" if tokens else ""
-    text = (
+    texts = (
         f"{goal} at the pilot's spread of {pilot['deviation']:.4f} over {len(pilot['differences'])} seeds: "
-        f"{found['pairs']} pairs of runs{total}. The spread at another size or length of training is another."
+        f"{found['pairs']} pairs of runs{total}. The spread at another size or length of training is another.",
+        "The pilot keeps no losses by part of the text, so that the tokens to evaluate on cannot be told."
+        if evaluated is None
+        else f"{evaluated:,} tokens to evaluate on, so that the text alone does not hide it, by the pilot's parts.",
     )
-    return Section(title="How many seeds", before=(text,))
+    return Section(title="How many seeds and tokens", before=texts)
 
 
 def fields(plan: Plan) -> Section:

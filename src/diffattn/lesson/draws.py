@@ -6,7 +6,7 @@ import math
 import random
 from dataclasses import dataclass
 
-from diffattn.lesson.estimates import Estimate, mean, ratio
+from diffattn.lesson.estimates import Estimate, estimate, mean
 from diffattn.planning.noise_model import NoiseModel
 
 __all__ = ["Measured", "Pair", "draw", "measure", "sharpened"]
@@ -23,7 +23,8 @@ class Measured:
         noise_mass: absolute weight of all other keys together.
         negative: how much of that is below zero, as a positive number.
         row_sum: of all weights, the match's included.
-        signal_to_noise: the mean weight of the match over the mean absolute weight of another key, a ratio of means.
+        signal_to_noise: the mean weight of the match, without its sign, over the mean absolute weight of another key: a
+            ratio of means.
     """
 
     match: Estimate
@@ -80,5 +81,5 @@ def _summary(rows: list[tuple[float, float, float]], length: int) -> Measured:
         noise_mass=mean(masses),
         negative=mean([(mass - total) / 2 for mass, total in zip(masses, sums, strict=True)]),
         row_sum=mean([match + total for match, total in zip(matches, sums, strict=True)]),
-        signal_to_noise=ratio(matches, [mass / (length - 1) for mass in masses]),
+        signal_to_noise=estimate(lambda match, mass: abs(match) / mass * (length - 1), matches, masses),
     )

@@ -70,10 +70,10 @@ def change_by_change() -> Step:
         table=Table(
             (Column("V1 had"), Column("V2 has"), Column("that makes it"), Column("why it was needed")),
             [
-                ("half the heads, a key for each map", "all heads, twice the queries, the baseline's keys",
-                 "faster", "the cache and its reading are the baseline's"),
+                ("half the heads, a key for each map", "all heads, two queries each, one key for both maps",
+                 "simpler", "keys, values and Wo are the baseline's own; Wq alone doubles"),
                 ("values of width 2d", "values of width d, shared by both maps",
-                 "faster", "any fast attention kernel wants keys and values of one width, in one call"),
+                 "faster", "one ordinary call reads the cache once; V1's official code makes two or four"),
                 ("lambda from four vectors and a depth schedule", "lambda = x Wlam", "simpler",
                  "no exp, no lambda_init, no layer index; and each token and head has its own"),
                 ("lambda without a bound", "sigmoid: between 0 and 1", "more stable",

@@ -17,7 +17,7 @@ SOURCE = Path(diffattn.__file__).parent
 MAY_IMPORT = {
     "errors": set(),
     "planning": {"errors"},
-    "lesson": {"planning"},
+    "lesson": {"planning", "errors"},
     "ops": {"errors"},
     "nn": {"ops", "errors"},
     "models": {"nn", "ops", "planning", "errors"},

@@ -25,6 +25,7 @@ COMMANDS = {
     "train": "Train one model.",
     "evaluate": "Measure the perplexity of a trained model.",
     "generate": "Let a trained model go on with a text.",
+    "lesson": "Teach differential attention: what is measured beside what is derived.",
     "doctor": "Say what is installed, and which backends serve here and why not.",
 }
 

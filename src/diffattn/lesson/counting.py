@@ -156,9 +156,8 @@ def the_seven_billion() -> Step:
 def exercises() -> tuple[Exercise, ...]:
     eight = LLAMA_3_8B.parameters(ordinary(8))
     extra = extra_in_v2(LLAMA_3_8B, 8)
-    double = ordinary(8)
-    whole = {"query": 2 * double.parameters()["query"], "output": 2 * double.parameters()["output"]}
-    twice = sum(double.parameters().values()) + whole["query"] // 2 + whole["output"] // 2
+    layer = ordinary(8).parameters()
+    twice = sum(layer.values()) + layer["query"] + layer["output"]
     v2 = sum(variant(ordinary(8), "v2").parameters().values())
     return (
         Exercise(

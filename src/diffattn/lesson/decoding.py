@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from diffattn.lesson.attention import Heads, diff_attention, softmax_attention
+from diffattn.lesson.attention import Heads, diff_attention, softmax_attention, subtract
 from diffattn.lesson.counting import LLAMA_3_8B, extra_in_v2, ordinary
 from diffattn.lesson.from_nothing import random_heads
 from diffattn.lesson.grouped import interleaved
@@ -109,11 +109,8 @@ def the_roofline() -> Step:
     ]
     rows = [_roofline_row(*case) for case in cases]
     fine = [10 ** (i / 20) for i in range(61)]
-    height = [(x, min(H100.flops, x * H100.bandwidth) / 1e12) for x in fine]
-    marks = [
-        Series(name, "measured", [(a.intensity(), min(H100.flops, a.intensity() * H100.bandwidth) / 1e12)])
-        for name, a in (("32 on 8", grouped), ("V2 of it", variant(grouped, "v2")), ("MLA", mla), ("V2 of MLA", variant(mla, "v2")))
-    ]
+    shown = {"32 on 8": grouped, "V2 of it": variant(grouped, "v2"), "MLA": mla, "V2 of MLA": variant(mla, "v2")}
+    marks = (Series(name, "derived", [_under_the_roof(attention.intensity())]) for name, attention in shown.items())
     return Step(
         heading="The roofline of a machine",
         text=(
@@ -140,11 +137,16 @@ def the_roofline() -> Step:
                 y="TFLOP/s within reach",
                 x_log=True,
                 y_log=True,
-                series=(Series("roofline", "derived", height), *(Series(m.name, "derived", m.points) for m in marks)),
+                series=(Series("roofline", "derived", [_under_the_roof(x) for x in fine]), *marks),
             ),
         ),
         shows="With grouped queries V2's attention takes the baseline's time; with MLA, or many tokens a step, it does not.",
     )
+
+
+def _under_the_roof(intensity: float) -> tuple[float, float]:
+    """An intensity, and the TFLOP/s that the machine reaches there."""
+    return intensity, min(H100.flops, intensity * H100.bandwidth) / 1e12
 
 
 def _roofline_row(name: str, base: Attention, queries: int) -> tuple[Cell, ...]:
@@ -194,8 +196,8 @@ def a_measured_step() -> Step:
             f"One query token, {HEADS} heads of {WIDTH} on {KV_HEADS} key/value heads, {TOKENS} cached tokens, in plain "
             f"Python; {ROUNDS} rounds in which baseline and V2 take turns, the ratio taken in each. The baseline's step "
             f"took {1e3 * statistics.median(times['baseline']):.0f} ms: {speed / 1e6:.0f} MFLOP/s.",
-            "Plain Python spends its time on arithmetic: at an intensity of 4 FLOPs a byte memory could feed it "
-            "hundreds of times faster. So the prediction is the ratio of FLOPs, and V2 is NOT free here. A machine bound by "
+            "Plain Python spends its time on arithmetic: memory could feed it far faster. "
+            "So the prediction is the ratio of FLOPs, and V2 is NOT free here. A machine bound by "
             "memory would take the same time for both, since both read the same bytes.",
         ),
         table=Table(
@@ -208,8 +210,8 @@ def a_measured_step() -> Step:
             ),
             rows,
         ),
-        shows="Bound by arithmetic, V2's attention takes twice the baseline's time. Combining saves less than its FLOPs "
-        "say, because here a product with V costs less a FLOP than the scores and their softmax.",
+        shows="Bound by arithmetic, V2's attention takes about twice the baseline's time. FLOPs alone predict the "
+        "combined form less well: a FLOP of a product with V does not cost here what one of the scores costs.",
     )
 
 
@@ -228,7 +230,8 @@ def measured_steps() -> dict[str, list[float]]:
 
 
 def _subtracted(maps: Heads) -> Heads:
-    return [[[a - 0.5 * b for a, b in zip(r, s, strict=True)] for r, s in zip(*pair, strict=True)] for pair in zip(maps[0::2], maps[1::2], strict=True)]
+    pairs = zip(maps[0::2], maps[1::2], strict=True)
+    return [subtract(first, second, [0.5] * len(first)) for first, second in pairs]
 
 
 def _seconds(step: Callable[[], Heads]) -> float:

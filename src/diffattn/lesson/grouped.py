@@ -75,7 +75,7 @@ def the_run() -> Step:
         ),
         formula="a = attention([q1 of head 0, q2 of head 0, q1 of head 1, ...], k, v);   out = a[0::2] - lam a[1::2]",
         table=Table(
-            (Column("check"), Column("measured", "measured", ".3g"), Column("derived", "derived", ".3g")),
+            (Column("check"), Column("measured", "measured", ".4g"), Column("derived", "derived", ".4g")),
             [
                 ("output heads", len(out), HEADS),
                 ("bytes of the cache, float64", stored, small.cache_elements * TOKENS * 8),

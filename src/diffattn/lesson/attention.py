@@ -54,7 +54,9 @@ def attention_map(queries: Matrix, keys: Matrix, *, causal: bool = True) -> Matr
 
 def subtract(first: Matrix, second: Matrix, lam: Sequence[float]) -> Matrix:
     """The signed map A1 - lam A2, with a lambda for each row."""
-    return [[a - factor * b for a, b in zip(r, s, strict=True)] for r, s, factor in zip(first, second, lam, strict=True)]
+    return [
+        [a - factor * b for a, b in zip(r, s, strict=True)] for r, s, factor in zip(first, second, lam, strict=True)
+    ]
 
 
 def product(weights: Matrix, values: Matrix) -> Matrix:
@@ -64,14 +66,12 @@ def product(weights: Matrix, values: Matrix) -> Matrix:
 
 
 def softmax_attention(q: Heads, k: Heads, v: Heads, *, causal: bool = True) -> Heads:
-    """Ordinary attention: q `[H][Tq][D]`, k `[Hkv][Tk][D]`, v `[Hkv][Tk][Dv]`; head h reads key/value head h Hkv / H."""
+    """Ordinary attention: q `[H][Tq][D]`, k `[Hkv][Tk][D]`, v `[Hkv][Tk][Dv]`; heads share keys in groups of H / Hkv."""
     group = len(q) // len(k)
     return [product(attention_map(q[h], k[h // group], causal=causal), v[h // group]) for h in range(len(q))]
 
 
-def diff_attention(
-    q1: Heads, q2: Heads, k: Heads, v: Heads, lam: float | Matrix, *, causal: bool = True
-) -> Heads:
+def diff_attention(q1: Heads, q2: Heads, k: Heads, v: Heads, lam: float | Matrix, *, causal: bool = True) -> Heads:
     """(softmax(q1 k1^T / sqrt D) - lam softmax(q2 k2^T / sqrt D)) v, head by head.
 
     Args:

@@ -8,7 +8,7 @@ from functools import cache
 from diffattn.lesson.controls import closed_form_fails, the_cheap_controls
 from diffattn.lesson.draws import Pair, draw, measure
 from diffattn.lesson.estimates import Estimate
-from diffattn.lesson.part import Cell, Chart, Column, Exercise, Part, Series, Step, Table
+from diffattn.lesson.part import Cell, Chart, Column, Exercise, Part, Series, Step, Table, both
 from diffattn.planning.noise_model import NoiseModel, limit_gain, losing_strength
 
 __all__ = ["PART", "model", "needed_strength"]
@@ -36,9 +36,9 @@ def measured(strength: float, correlation: float, lam: float = 0.0) -> Estimate:
 
 
 def over_the_strength() -> Step:
-    columns = [Column("s", form="g"), Column("softmax", "measured", ".1f"), Column("softmax", "derived", ".1f")]
+    columns = [Column("s", form="g"), *both("softmax", ".1f")]
     for correlation in (0.0, 0.9):
-        columns += [Column(f"differential, rho {correlation:g}", kind, ".1f") for kind in ("measured", "derived")]  # type: ignore[arg-type]
+        columns += both(f"differential, rho {correlation:g}", ".1f")
     return Step(
         heading="Signal-to-noise over the strength of the noise",
         text=(
@@ -104,8 +104,8 @@ def over_the_correlation() -> Step:
     return Step(
         heading="Gain over the correlation of the two maps",
         text=(
-            "Now s = 1, and rho is swept. The gain is the differential signal-to-noise over softmax's. At great length, "
-            "with nothing of the match in the second map, the best lambda gains 1 / erf(s sqrt(1 - rho)).",
+            "Now s = 1, and rho is swept. The gain is the differential signal-to-noise over softmax's. At great "
+            "length, with nothing of the match in the second map, the best lambda gains 1 / erf(s sqrt(1 - rho)).",
         ),
         formula="gain = 1 / erf(s sqrt(1 - rho))",
         table=Table(
@@ -151,7 +151,7 @@ def needed_strength(gain: float) -> float:
 def where_it_loses() -> Step:
     columns = [Column("s", form="g")]
     for lam in LAMBDAS:
-        columns += [Column(f"gain, lambda {lam:g}", "measured", ".3f"), Column(f"lambda {lam:g}", "derived", ".3f")]
+        columns += both(f"gain, lambda {lam:g}", ".3f")
     edges = ", ".join(f"{losing_strength(lam):.3f}" for lam in LAMBDAS)
     return Step(
         heading="Where a fixed lambda loses",
@@ -189,13 +189,13 @@ def _losing_row(s: float) -> tuple[Cell, ...]:
 
 def headphones() -> Step:
     rows: list[tuple[Cell, ...]] = []
+    points = []
     for margin in SECOND_MARGINS:
         m = model(1.0, 0.9, margin)
         found = measure(m, pairs(1.0, 0.9), 0.8)
         best = m.best_lambda()
-        rows.append(
-            (margin, found.match, found.signal_to_noise, m.signal_to_noise(0.8), best, m.signal_to_noise(best))
-        )
+        points.append((margin, found.signal_to_noise))
+        rows.append((margin, found.match, found.signal_to_noise, m.signal_to_noise(0.8), best, m.signal_to_noise(best)))
     heard = [margin / 20 for margin in range(121)]
     return Step(
         heading="The headphones, and where the analogy breaks",
@@ -203,8 +203,8 @@ def headphones() -> Step:
             "Headphones that cancel noise have a second microphone. It hears the street and not the music; what it "
             "hears is subtracted. Differential attention is like that as long as its second map hears the noise alone.",
             "Nothing guarantees this. What both maps hold is removed, the match included. Here the match gets a margin "
-            f"m2 in the second map too (m1 = {MARGIN:g}, s = 1, rho = 0.9, lambda = 0.8). A weight below 0 means that the "
-            "match is held against the output.",
+            f"m2 in the second map too (m1 = {MARGIN:g}, s = 1, rho = 0.9, lambda = 0.8). A weight below 0 means that "
+            "the match is held against the output.",
         ),
         table=Table(
             (
@@ -223,8 +223,10 @@ def headphones() -> Step:
                 x="margin m2 in the second map (m1 = 4)",
                 y="signal-to-noise",
                 series=(
-                    Series("lambda 0.8, derived", "derived", [(x, model(1, 0.9, x).signal_to_noise(0.8)) for x in heard]),
-                    Series("lambda 0.8, measured", "measured", [(float(r[0]), r[2]) for r in rows]),  # type: ignore[arg-type,misc]
+                    Series(
+                        "lambda 0.8, derived", "derived", [(x, model(1, 0.9, x).signal_to_noise(0.8)) for x in heard]
+                    ),
+                    Series("lambda 0.8, measured", "measured", points),
                     Series("softmax", "derived", [(x, model(1, 0.9).signal_to_noise()) for x in heard]),
                 ),
             ),
@@ -249,8 +251,8 @@ def exercises() -> tuple[Exercise, ...]:
         Exercise(
             "Which control must a measured gain of differential attention beat before it is a gain of the subtraction?",
             "Ordinary attention at its own best temperature: sharpening by c gives e^(c m - c^2 s^2/2), best at "
-            f"c = m/s^2. For m = 4, s = 1 that is c = 4, and by the closed form e^{8:d} = {math.exp(8):,.0f} instead of "
-            f"{model(1, 0).signal_to_noise():.0f}.",
+            f"c = m/s^2. For m = 4, s = 1 that is c = 4, and by the closed form e^{8:d} = {math.exp(8):,.0f} instead "
+            f"of {model(1, 0).signal_to_noise():.0f}.",
         ),
     )
 

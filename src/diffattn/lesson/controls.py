@@ -31,8 +31,8 @@ def the_cheap_controls() -> Step:
         _row(f"differential, lambda {lam:.2f}", measure(MODEL, pairs(), lam), MODEL.signal_to_noise(lam)),
         _row(f"scores times {best:g} (best)", *_sharpened(best)),
         _row(f"scores times ln N / ln {TRAINED:,}", *_sharpened(growth)),
-        _row("learned sink", _scaled(_sink), MODEL.signal_to_noise()),
-        _row(f"gate of {GATE}", _scaled(lambda total: GATE), MODEL.signal_to_noise()),
+        _row("learned sink", _scaled(_past_the_sink), MODEL.signal_to_noise()),
+        _row(f"gate of {GATE}", _scaled(_gate), MODEL.signal_to_noise()),
         _row(f"top-k, k = {KEPT}", _top(), None),
     ]
     return Step(
@@ -74,9 +74,14 @@ def _sharpened(factor: float) -> tuple[Measured, float]:
     return measure(model, powers), model.signal_to_noise()
 
 
-def _sink(total: float) -> float:
+def _past_the_sink(total: float) -> float:
     """What is left to the keys when a sink of e^score = (N-1) e^(s^2/2) joins the sum."""
     return total / (total + (MODEL.length - 1) * math.exp(MODEL.strength**2 / 2))
+
+
+def _gate(total: float) -> float:
+    """What a gate leaves, whatever the scores are."""
+    return GATE
 
 
 def _scaled(factor: Callable[[float], float]) -> Measured:
@@ -118,7 +123,17 @@ def closed_form_fails() -> Step:
         model, powers = sharpened(MODEL, pairs(), factor)
         found = measure(model, powers).signal_to_noise
         points.append((float(factor), found))
-        rows.append((factor, model.margin, model.strength, model.deviation, "yes" if model.holds else "no", found, model.signal_to_noise()))
+        rows.append(
+            (
+                factor,
+                model.margin,
+                model.strength,
+                model.deviation,
+                "yes" if model.holds else "no",
+                found,
+                model.signal_to_noise(),
+            )
+        )
     fine = [1 + x / 25 for x in range(76)]
     return Step(
         heading="Where the closed form fails",

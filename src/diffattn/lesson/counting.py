@@ -108,13 +108,16 @@ def counted_lists() -> Step:
         table=Table(
             (Column("layer"), Column("numbers in its lists", "measured", ","), Column("formula", "derived", ",")),
             [
-                ("V1, stream 16, 2 heads of 4", v1, sum(variant(ordinary(4, heads=4, width=16), "v1").parameters().values())),
-                ("V2, stream 16, 4 heads of 4, 2 key/value heads", v2,
-                 sum(variant(ordinary(2, heads=4, width=16), "v2").parameters().values())),
+                ("V1: stream 16, 2 heads of 4", v1, _small(4, "v1")),
+                ("V2: stream 16, 4 heads of 4 on 2 key/value heads", v2, _small(2, "v2")),
             ],
         ),
         shows="The formulas count what is there.",
-    )  # fmt: skip
+    )
+
+
+def _small(kv_heads: int, name: str) -> int:
+    return sum(variant(ordinary(kv_heads, heads=4, width=16), name).parameters().values())
 
 
 def _numbers(nested: object) -> int:
@@ -133,10 +136,10 @@ def the_seven_billion() -> Step:
     return Step(
         heading="A model of 7B",
         text=(
-            f"{body.layers} layers, feed-forward {body.feed_forward:,}, vocabulary {body.vocabulary:,}, multi-head. With "
-            "8 key/value heads V2 adds exactly the same, since it touches neither keys nor values.",
-            f"To compare at equal parameters, narrow the feed-forward: 3 x 4096 x 32 parameters for each unit of width. "
-            f"{extra:,} are {extra // (3 * 4096 * 32):,} units, with a remainder of {extra % (3 * 4096 * 32)}.",
+            f"{body.layers} layers, feed-forward {body.feed_forward:,}, vocabulary {body.vocabulary:,}, multi-head. "
+            "With 8 key/value heads V2 adds exactly the same, since it touches neither keys nor values.",
+            "To compare at equal parameters, narrow the feed-forward: 3 x 4096 x 32 parameters for each unit of "
+            f"width. {extra:,} are {extra // (3 * 4096 * 32):,} units, with a remainder of {extra % (3 * 4096 * 32)}.",
         ),
         table=Table(
             (
@@ -148,8 +151,8 @@ def the_seven_billion() -> Step:
             ),
             rows,
         ),
-        shows=f"V2 adds {extra:,} ({100 * extra / totals[0]:.1f} %), and a feed-forward of {narrow.feed_forward:,} instead "
-        f"of {body.feed_forward:,} pays for it exactly.",
+        shows=f"V2 adds {extra:,} ({100 * extra / totals[0]:.1f} %), and a feed-forward of {narrow.feed_forward:,} "
+        f"instead of {body.feed_forward:,} pays for it exactly.",
     )
 
 
@@ -161,16 +164,16 @@ def exercises() -> tuple[Exercise, ...]:
     v2 = sum(variant(ordinary(8), "v2").parameters().values())
     return (
         Exercise(
-            "The 7B count: Llama-3.1-8B has width 4096, 32 layers, 32 heads, 8 key/value heads, feed-forward 14,336 and a "
-            "vocabulary of 128,256, not tied. How many parameters has it, and how many does V2 add?",
+            "The 7B count: Llama-3.1-8B has width 4096, 32 layers, 32 heads, 8 key/value heads, feed-forward 14,336 "
+            "and a vocabulary of 128,256, not tied. How many parameters has it, and how many does V2 add?",
             f"{sum(eight.values()):,}, of which attention {eight['attention']:,}. V2 adds {extra:,}, "
             f"{100 * extra / sum(eight.values()):.1f} %.",
         ),
         Exercise(
             "V2's authors speak of 25 % saved. Against what, and with 8 key/value heads, how much is it?",
             "Against a Transformer with 2H query heads and an output weight for all of them. Its layer would have "
-            f"{twice:,} parameters; V2's has {v2:,}: {100 * (1 - v2 / twice):.0f} % less. Against the ordinary baseline it "
-            "is more.",
+            f"{twice:,} parameters; V2's has {v2:,}: {100 * (1 - v2 / twice):.0f} % less. Against the ordinary "
+            "baseline it is more.",
         ),
         Exercise(
             "Where do V1's 768 extra parameters at d = 128 come from?",

@@ -66,10 +66,10 @@ def flops_and_bytes() -> Step:
     return Step(
         heading="FLOPs and bytes of one cached token",
         text=(
-            "To decode one token, every cached key is multiplied with every map's query, and every value with the map's "
-            "weights. Per cached token and layer, with 32 heads of 128 on 8 key/value heads, in bfloat16:",
-            "Combined first: a kernel subtracts the maps before the product with V, which is then done once for a pair. "
-            "Intensity is FLOPs a byte. It depends on neither length nor batch, only on heads a key/value head.",
+            "To decode one token, every cached key is multiplied with every map's query, and every value with the "
+            "map's weights. Per cached token and layer, with 32 heads of 128 on 8 key/value heads, in bfloat16:",
+            "Combined first: a kernel subtracts the maps before the product with V, which is then done once for a "
+            "pair. Intensity is FLOPs a byte. It depends on neither length nor batch, only on heads a key/value head.",
         ),
         formula="intensity = FLOPs / bytes          baseline 4Hd / (4 Hkv d) = H / Hkv,   V2 2H / Hkv",
         table=Table(
@@ -88,8 +88,8 @@ def flops_and_bytes() -> Step:
         corrections=(
             "'V1 must load the value cache twice.' The official calls do. One ordinary call with queries [q1, 0] and "
             "[0, q2] against keys [k1, k2] reads the cache once.",
-            "'vLLM and SGLang integration is under way.' vLLM removed its differential backend in 0.11, SGLang has none. "
-            "V2 needs none: it is an ordinary call and a subtraction.",
+            "'vLLM and SGLang integration is under way.' vLLM removed its differential backend in 0.11, SGLang has "
+            "none. V2 needs none: it is an ordinary call and a subtraction.",
         ),
         shows="V2 doubles the arithmetic on the baseline's bytes; whether that costs time depends on the machine.",
     )
@@ -117,7 +117,8 @@ def the_roofline() -> Step:
             f"An {H100.name} computes {H100.flops / 1e12:.0f} TFLOP/s and reads {H100.bandwidth / 1e12:.2f} TB/s: its "
             f"ridge is at {H100.ridge:.0f} FLOPs a byte. Below it memory takes the time, and more arithmetic is free. "
             "Above it arithmetic takes the time.",
-            "Several tokens a step (speculation) multiply the intensity, as does MLA, where 128 heads share one latent.",
+            "Several tokens a step (speculation) multiply the intensity, as does MLA, where 128 heads share one "
+            "latent.",
         ),
         formula="time of the attention = max(bytes / bandwidth, FLOPs / peak)",
         table=Table(
@@ -140,7 +141,8 @@ def the_roofline() -> Step:
                 series=(Series("roofline", "derived", [_under_the_roof(x) for x in fine]), *marks),
             ),
         ),
-        shows="With grouped queries V2's attention takes the baseline's time; with MLA, or many tokens a step, it does not.",
+        shows="With grouped queries V2's attention takes the baseline's time; with MLA, or many tokens a step, it "
+        "does not.",
     )
 
 
@@ -193,9 +195,9 @@ def a_measured_step() -> Step:
     return Step(
         heading="A step measured on this machine",
         text=(
-            f"One query token, {HEADS} heads of {WIDTH} on {KV_HEADS} key/value heads, {TOKENS} cached tokens, in plain "
-            f"Python; {ROUNDS} rounds in which baseline and V2 take turns, the ratio taken in each. The baseline's step "
-            f"took {1e3 * statistics.median(times['baseline']):.0f} ms: {speed / 1e6:.0f} MFLOP/s.",
+            f"One query token, {HEADS} heads of {WIDTH} on {KV_HEADS} key/value heads, {TOKENS} cached tokens, in "
+            f"plain Python; {ROUNDS} rounds in which baseline and V2 take turns, the ratio taken in each. The "
+            f"baseline's step took {1e3 * statistics.median(times['baseline']):.0f} ms: {speed / 1e6:.0f} MFLOP/s.",
             "Plain Python spends its time on arithmetic: memory could feed it far faster. "
             "So the prediction is the ratio of FLOPs, and V2 is NOT free here. A machine bound by "
             "memory would take the same time for both, since both read the same bytes.",
@@ -245,22 +247,22 @@ def exercises() -> tuple[Exercise, ...]:
     most = math.floor(H100.ridge / variant(grouped, "v2").intensity())
     return (
         Exercise(
-            "32 heads on 8 key/value heads, an H100. How many tokens may a speculative step verify before V2's attention is "
-            "bound by arithmetic? And the baseline's?",
-            f"V2's intensity is {variant(grouped, 'v2').intensity():.0f} a token, the ridge {H100.ridge:.0f}: {most} tokens. "
-            f"The baseline's: {math.floor(H100.ridge / grouped.intensity())}.",
+            "32 heads on 8 key/value heads, an H100. How many tokens may a speculative step verify before V2's "
+            "attention is bound by arithmetic? And the baseline's?",
+            f"V2's intensity is {variant(grouped, 'v2').intensity():.0f} a token, the ridge {H100.ridge:.0f}: {most} "
+            f"tokens. The baseline's: {math.floor(H100.ridge / grouped.intensity())}.",
         ),
         Exercise(
             "Does a larger batch change whether V2's decode attention is free?",
-            "No. Each sequence has its own cache, so FLOPs and bytes grow together and the intensity stays. (The weights, "
-            "shared by the batch, count less.)",
+            "No. Each sequence has its own cache, so FLOPs and bytes grow together and the intensity stays. (The "
+            "weights, shared by the batch, count less.)",
         ),
         Exercise(
             "What does V2 cost with MLA on an H100 if the maps are combined before the product with the latent?",
             f"Intensity {variant(latent(), 'v2').intensity(combined=True):.0f} instead of "
             f"{variant(latent(), 'v2').intensity():.0f}: "
-            f"{H100.slower(latent().intensity(), variant(latent(), 'v2').intensity(combined=True)):.2f} times the baseline's "
-            f"time instead of {H100.slower(latent().intensity(), variant(latent(), 'v2').intensity()):.2f}.",
+            f"{H100.slower(latent().intensity(), variant(latent(), 'v2').intensity(combined=True)):.2f} times the "
+            f"baseline's time instead of {H100.slower(latent().intensity(), variant(latent(), 'v2').intensity()):.2f}.",
         ),
     )
 

@@ -7,9 +7,9 @@ import random
 from dataclasses import replace
 from functools import cache
 
-from diffattn.lesson.attention import Matrix, Vector, product, softmax, subtract
+from diffattn.lesson.attention import Matrix, product, softmax, subtract
 from diffattn.lesson.estimates import Estimate, estimate, mean
-from diffattn.lesson.layers import V1, lambda_init, rms, rms_norm
+from diffattn.lesson.layers import V1, lambda_init, lambda_v1, rms, rms_norm
 from diffattn.lesson.part import Chart, Column, Exercise, Part, Series, Step, Table
 from diffattn.planning.attention import Attention, variant
 from diffattn.planning.noise_model import NoiseModel
@@ -30,8 +30,8 @@ def example_v1(seed: int = 4, layer: int = 2) -> tuple[V1, Matrix]:
     """A small V1 layer (2 heads of width 4 on a stream of 16) and six tokens."""
     rng = random.Random(seed)
     weights = {name: matrix(rng, *shape, 0.25) for name, shape in _shapes(heads=2, width=4, stream=16).items()}
-    vectors = tuple(matrix(rng, 4, 4, 0.1))
-    return V1(**weights, vectors=vectors, norm=[1.0] * 8, width=4, layer=layer), matrix(rng, 6, 16)  # type: ignore[arg-type]
+    vectors = matrix(rng, 4, 4, 0.1)
+    return V1(**weights, vectors=vectors, norm=[1.0] * 8, width=4, layer=layer), matrix(rng, 6, 16)
 
 
 def _shapes(heads: int, width: int, stream: int) -> dict[str, tuple[int, int]]:
@@ -101,14 +101,14 @@ def lambda_by_layer() -> Step:
             "'lambda_init = 0.5 starts near ordinary attention.' It subtracts half of a second map: rows then sum to "
             "0.5. Near ordinary attention is lambda near 0.",
         ),
-        shows=f"The first layer starts by subtracting {lambda_init(0):.1f} of the second map, the deep ones nearly 0.8.",
+        shows=f"The first layer starts by subtracting {lambda_init(0):.1f} of the second map, the deep ones nearly "
+        "0.8.",
     )
 
 
 def _drawn(layer: int) -> list[float]:
-    rng, empty = random.Random(layer), [[0.0]]
-    made = (tuple(matrix(rng, 4, WIDTH, 0.1)) for _ in range(400))
-    return [V1(q=empty, k=empty, v=empty, o=empty, vectors=x, norm=None, width=WIDTH, layer=layer).lam for x in made]  # type: ignore[arg-type]
+    rng = random.Random(layer)
+    return [lambda_v1(matrix(rng, 4, WIDTH, 0.1), layer) for _ in range(400)]
 
 
 def _deviation(values: list[float]) -> Estimate:
@@ -132,9 +132,9 @@ def what_the_norm_does() -> Step:
             "The context is what a head's signed map makes of the values. For noise alone its root mean square (RMS) "
             "falls as the row gets longer, because uncorrelated values average out; and it depends on lambda. Layer 12 "
             f"starts at lambda = {lam:.3f}; scores of both maps have s = {STRENGTH:g} and correlate by {CORRELATION}.",
-            "The norm brings each head, at each token, to an RMS of 1. It has one weight for all heads of the layer and "
-            "an eps of 1e-5. The fixed factor 1 - lambda_init after it keeps the gradients near those of an ordinary "
-            "Transformer, so that its settings can be kept: this is the reason that the authors give.",
+            "The norm brings each head, at each token, to an RMS of 1. It has one weight for all heads of the layer "
+            "and an eps of 1e-5. The fixed factor 1 - lambda_init after it keeps the gradients near those of an "
+            "ordinary Transformer, so that its settings can be kept: this is the reason that the authors give.",
         ),
         formula="RMSNorm(x) = weight * x / sqrt(mean(x^2) + 1e-5)       over the 2d channels of a head",
         table=Table(
@@ -161,8 +161,8 @@ def what_the_norm_does() -> Step:
                 series=(Series("measured", "measured", list(before)), Series("derived", "derived", list(derived))),
             ),
         ),
-        shows="Without the norm heads of different sparsity and lambda differ in size by far; with it all have one size, "
-        "and the norm's own gain then grows with the length (part 4 comes back to this).",
+        shows="Without the norm heads of different sparsity and lambda differ in size by far; with it all have one "
+        "size, and the norm's own gain then grows with the length (part 4 comes back to this).",
     )
 
 
@@ -181,9 +181,7 @@ def _contexts(length: int) -> Matrix:
 
 def _derived_rms(length: int, lam: float) -> float:
     """RMS of the context from noise alone: what the noise model's output signal-to-noise divides a faint match by."""
-    model = NoiseModel(
-        length=length + 1, margin=-20, second_margin=-20, strength=STRENGTH, correlation=CORRELATION
-    )
+    model = NoiseModel(length=length + 1, margin=-20, second_margin=-20, strength=STRENGTH, correlation=CORRELATION)
     return abs(model.match_weight(lam)) / model.output_signal_to_noise(lam)
 
 
@@ -193,13 +191,14 @@ def the_whole_layer() -> Step:
     rows = []
     for name, norm in (("with the norm", layer.norm), ("without the norm", None)):
         plain, changed = replace(layer, norm=norm)(x), replace(layer, norm=norm, v=louder)(x)
-        rows.append((name, rms(sum(plain, [])), rms(sum(changed, [])), rms(sum(changed, [])) / rms(sum(plain, []))))
+        before, after = (rms([x for token in out for x in token]) for out in (plain, changed))
+        rows.append((name, before, after, after / before))
     return Step(
         heading="The layer as a whole",
         text=(
             "src/diffattn/lesson/layers.py has the layer in about twenty lines: project, cut into heads, the operator "
-            "of part 2, norm, factor, join, project. Here two heads of width 4 run on six tokens, once with Wv as drawn "
-            "and once with Wv ten times as large.",
+            "of part 2, norm, factor, join, project. Here two heads of width 4 run on six tokens, once with Wv as "
+            "drawn and once with Wv ten times as large.",
         ),
         table=Table(
             (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import random
+from collections.abc import Callable
 
 from diffattn.lesson.attention import Heads, Matrix, attention_map, diff_attention, product, softmax, subtract
 from diffattn.lesson.part import Cell, Column, Exercise, Part, Step, Table
@@ -34,8 +35,8 @@ def safe_softmax() -> Step:
     return Step(
         heading="Softmax that cannot overflow",
         text=(
-            "e^1000 is too large for a float. Subtracting the largest score from all of them divides above and below by "
-            "the same number, so no weight changes, and no exponent is above 0.",
+            "e^1000 is too large for a float. Subtracting the largest score from all of them divides above and below "
+            "by the same number, so no weight changes, and no exponent is above 0.",
         ),
         formula=_source(softmax),
         table=Table(
@@ -58,7 +59,9 @@ def two_maps() -> Step:
     signed = subtract(first, second, [LAMBDA] * 4)
     maps = {"A1": first, "A2": second, "A1 - lam A2": signed}
     rows: list[tuple[Cell, ...]] = [
-        (name, TOKENS[i], *row[: i + 1], *[None] * (3 - i), sum(row)) for name, a in maps.items() for i, row in enumerate(a)
+        (name, TOKENS[i], *row[: i + 1], *[None] * (3 - i), sum(row))
+        for name, a in maps.items()
+        for i, row in enumerate(a)
     ]
     return Step(
         heading="Two maps and their difference",
@@ -79,8 +82,8 @@ def two_maps() -> Step:
             ),
             rows,
         ),
-        shows=f"In the question's row the lure falls from {first[3][2]:.2f} to {signed[3][2]:.2f}, while the fact keeps "
-        f"{signed[3][0]:.2f} of {first[3][0]:.2f}.",
+        shows=f"In the question's row the lure falls from {first[3][2]:.2f} to {signed[3][2]:.2f}, while the fact "
+        f"keeps {signed[3][0]:.2f} of {first[3][0]:.2f}.",
     )
 
 
@@ -102,7 +105,7 @@ def what_cancels() -> Step:
         ),
         formula="A1 - lam A2 = (1 - lam) C + B1 - lam B2",
         table=Table(
-            (Column("check"), Column("measured", "measured", ".3f"), Column("derived", "derived", ".3f")),
+            (Column("check"), Column("value", "measured", ".3f"), Column("value", "derived", ".3f")),
             [
                 (f"smallest row sum, lambda {LAMBDA}", min(sums), 1 - LAMBDA),
                 (f"largest row sum, lambda {LAMBDA}", max(sums), 1 - LAMBDA),
@@ -164,9 +167,9 @@ def exercises() -> tuple[Exercise, ...]:
     )
 
 
-def _source(function: object) -> str:
+def _source(function: Callable[..., object]) -> str:
     """A function's source without its docstring."""
-    lines = inspect.getsource(function).splitlines()  # type: ignore[arg-type]
+    lines = inspect.getsource(function).splitlines()
     return "\n".join(line for line in lines if '"""' not in line)
 
 

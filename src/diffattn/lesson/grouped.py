@@ -25,7 +25,15 @@ def the_cache() -> Step:
         ("V2", variant(ordinary(KV_HEADS), "v2")),
     ]
     rows: list[tuple[Cell, ...]] = [
-        (name, a.maps, a.keys, a.values, a.value_dim, a.cache_elements, a.cache_elements * BYTES * CONTEXT * LAYERS / 2**30)
+        (
+            name,
+            a.maps,
+            a.keys,
+            a.values,
+            a.value_dim,
+            a.cache_elements,
+            a.cache_elements * BYTES * CONTEXT * LAYERS / 2**30,
+        )
         for name, a in cases
     ]
     return Step(
@@ -48,7 +56,8 @@ def the_cache() -> Step:
             rows,
         ),
         corrections=(
-            "'V1 halves the value cache.' Half as many values, twice as wide: the row above shows the baseline's number.",
+            "'V1 halves the value cache.' Half as many values, twice as wide: the row above shows the baseline's "
+            "number.",
         ),
         shows=f"Grouping cuts the cache to a quarter; V1 and V2 keep it at {rows[1][5]:,} numbers a token and layer.",
     )
@@ -69,13 +78,13 @@ def the_run() -> Step:
     return Step(
         heading="The operator in that shape",
         text=(
-            f"{HEADS} output heads, {2 * HEADS} maps, {KV_HEADS} key/value heads, width {WIDTH}, {TOKENS} tokens, plain "
-            "Python. The same is done by one ordinary attention with the maps interleaved, as an ordinary kernel would, "
-            "and the pairs subtracted after it.",
+            f"{HEADS} output heads, {2 * HEADS} maps, {KV_HEADS} key/value heads, width {WIDTH}, {TOKENS} tokens, "
+            "plain Python. The same is done by one ordinary attention with the maps interleaved, as an ordinary "
+            "kernel would, and the pairs subtracted after it.",
         ),
         formula="a = attention([q1 of head 0, q2 of head 0, q1 of head 1, ...], k, v);   out = a[0::2] - lam a[1::2]",
         table=Table(
-            (Column("check"), Column("measured", "measured", ".4g"), Column("derived", "derived", ".4g")),
+            (Column("check"), Column("value", "measured", ".4g"), Column("value", "derived", ".4g")),
             [
                 ("output heads", len(out), HEADS),
                 ("bytes of the cache, float64", stored, small.cache_elements * TOKENS * 8),
@@ -83,7 +92,8 @@ def the_run() -> Step:
                 ("largest difference of the two ways", max(apart), 0.0),
             ],
         ),
-        shows="One ordinary call with twice the queries and the baseline's keys and values is the whole of V2's attention.",
+        shows="One ordinary call with twice the queries and the baseline's keys and values is the whole of V2's "
+        "attention.",
     )
 
 
@@ -96,8 +106,8 @@ def who_reads_what() -> Step:
     return Step(
         heading="Both maps of a pair read the same key and value",
         text=(
-            "Change the key of one key/value head, and see which of the 64 maps change. Adjacent maps 2i and 2i + 1 must "
-            "be among them together; pairs i and i + 32 would be torn apart.",
+            "Change the key of one key/value head, and see which of the 64 maps change. Adjacent maps 2i and 2i + 1 "
+            "must be among them together; pairs i and i + 32 would be torn apart.",
         ),
         table=Table(
             (
@@ -109,7 +119,8 @@ def who_reads_what() -> Step:
             ),
             rows,
         ),
-        shows=f"Each key/value head serves {2 * HEADS // KV_HEADS} maps, which are {HEADS // KV_HEADS} whole adjacent pairs.",
+        shows=f"Each key/value head serves {2 * HEADS // KV_HEADS} maps, which are {HEADS // KV_HEADS} whole adjacent "
+        "pairs.",
     )
 
 
@@ -149,10 +160,10 @@ def exercises() -> tuple[Exercise, ...]:
             f"{one.maps} maps read the same key and value.",
         ),
         Exercise(
-            "Under grouped queries V1's official repository has two rules. Which keys do the heads of group g use in the "
-            "flash files, and what happens if the other rule is meant?",
-            "Keys 2g for first maps and 2g + 1 for second maps. The plain file is another model whenever there are fewer "
-            "key/value heads than heads; nothing reports the difference.",
+            "Under grouped queries V1's official repository has two rules. Which keys do the heads of group g use in "
+            "the flash files, and what happens if the other rule is meant?",
+            "Keys 2g for first maps and 2g + 1 for second maps. The plain file is another model whenever there are "
+            "fewer key/value heads than heads; nothing reports the difference.",
         ),
     )
 

@@ -7,11 +7,24 @@ belong to output head i.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from diffattn.lesson.attention import Heads, Matrix, Vector, diff_attention, dot, softmax_attention
 
-__all__ = ["V1", "V2", "heads_of", "join", "lambda_init", "linear", "ordinary_layer", "rms", "rms_norm", "sigmoid"]
+__all__ = [
+    "V1",
+    "V2",
+    "heads_of",
+    "join",
+    "lambda_init",
+    "lambda_v1",
+    "linear",
+    "ordinary_layer",
+    "rms",
+    "rms_norm",
+    "sigmoid",
+]
 
 EPSILON = 1e-5
 
@@ -35,16 +48,14 @@ class V1:
     k: Matrix
     v: Matrix
     o: Matrix
-    vectors: tuple[Vector, Vector, Vector, Vector]
+    vectors: Sequence[Vector]
     norm: Vector | None
     width: int
     layer: int = 0
 
     @property
     def lam(self) -> float:
-        """exp(lq1.lk1) - exp(lq2.lk2) + lambda_init."""
-        q1, k1, q2, k2 = self.vectors
-        return math.exp(dot(q1, k1)) - math.exp(dot(q2, k2)) + lambda_init(self.layer)
+        return lambda_v1(self.vectors, self.layer)
 
     def context(self, x: Matrix) -> Heads:
         """What the two maps give, before the norm: `[H][T][2D]`."""
@@ -94,6 +105,12 @@ def ordinary_layer(x: Matrix, q: Matrix, k: Matrix, v: Matrix, width: int) -> Ma
     """Ordinary attention up to its joined heads, `[T][heads * width]`: a layer without the output weight."""
     maps, keys, values = (heads_of(linear(x, weight), width) for weight in (q, k, v))
     return join(softmax_attention(maps, keys, values))
+
+
+def lambda_v1(vectors: Sequence[Vector], layer: int) -> float:
+    """exp(lq1.lk1) - exp(lq2.lk2) + lambda_init, from the vectors lq1, lk1, lq2, lk2."""
+    q1, k1, q2, k2 = vectors
+    return math.exp(dot(q1, k1)) - math.exp(dot(q2, k2)) + lambda_init(layer)
 
 
 def lambda_init(layer: int) -> float:

@@ -1,14 +1,13 @@
-"""The lesson as a script, from the source tree and with nothing installed:
-
-python src/diffattn/lesson/main.py [N] [--html FILE] [--exercise] [--answer]
-"""
+"""The lesson as a script, from the source tree and with nothing installed: `python src/diffattn/lesson/main.py`."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 if __name__ == "__main__":  # run by its path: the package is then not to be found
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -24,14 +23,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = _parser().parse_args(arguments)
     try:
         teach(chosen.number, html=chosen.html, exercise=chosen.exercise, answer=chosen.answer)
+        sys.stdout.flush()
     except UserError as error:
         print(f"lesson: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("lesson: stopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # whoever read has gone, and Python must not try again when it exits
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     return 0
 
 
 class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> None:  # type: ignore[override]
+    def error(self, message: str) -> NoReturn:
         """One line, and the status of a mistake."""
         self.exit(2, f"lesson: {message}; see --help\n")
 

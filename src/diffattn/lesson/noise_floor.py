@@ -85,9 +85,9 @@ def the_floor() -> Step:
     return Step(
         heading="A query, one match, and everything else",
         text=(
-            "A query sees N keys. One is the match, and its score is m. The other N - 1 have scores that scatter around "
+            "A query sees N keys. One is the match, and its score is m. The other N-1 have scores that scatter around "
             f"0 with a standard deviation of s. Here m = {MARGIN:g} (the margin) and s = {STRENGTH:g} (the noise).",
-            "Softmax gives every key a weight above 0. A single noise key gets almost nothing, but there are N - 1 of "
+            "Softmax gives every key a weight above 0. A single noise key gets almost nothing, but there are N-1 of "
             "them. All that they take together is the noise mass: the noise floor of softmax.",
         ),
         formula="weight of the match = e^m / (e^m + (N-1) e^(s^2/2))\n"
@@ -95,10 +95,10 @@ def the_floor() -> Step:
         table=Table(
             (
                 Column("N", form=","),
-                Column("weight of the match", "measured", ".4f"),
-                Column("weight of the match", "derived", ".4f"),
-                Column("noise mass", "measured", ".4f"),
-                Column("noise mass", "derived", ".4f"),
+                Column("weight of the match", "measured", ".5f"),
+                Column("weight of the match", "derived", ".5f"),
+                Column("noise mass", "measured", ".5f"),
+                Column("noise mass", "derived", ".5f"),
             ),
             rows,
         ),
@@ -158,7 +158,7 @@ def what_changes() -> Step:
         heading="What does change: the output, and the chance to be the largest",
         text=(
             "The noise keys bring values of their own, and these add up in the output. If the values are uncorrelated, "
-            "their sum grows with the square root of N - 1: the output's signal-to-noise falls.",
+            "their sum grows with the square root of N-1: the output's signal-to-noise falls.",
             "The largest of many noise scores grows too. For the margin 8 the match stays the largest at all these "
             f"lengths; for a margin of {SMALL_MARGIN:g} it does not.",
         ),
@@ -167,8 +167,8 @@ def what_changes() -> Step:
             (
                 Column("N", form=","),
                 Column("contexts drawn", form=","),
-                Column("output S/N, margin 8", "measured", ",.1f"),
-                Column("output S/N, margin 8", "derived", ",.1f"),
+                Column("output S/N, margin 8", "measured", ",.2f"),
+                Column("output S/N, margin 8", "derived", ",.2f"),
                 Column("match is largest, margin 4", "measured", ".3f"),
                 Column("match is largest, margin 4", "derived", ".3f"),
             ),
@@ -202,7 +202,7 @@ def the_margin_needed() -> Step:
             (
                 Column("N", form=","),
                 Column("margin needed", "derived", ".2f"),
-                Column("noise mass there", "measured", ".4f"),
+                Column("noise mass there", "measured", ".5f"),
             ),
             [(n, margin, noise_mass(n, margin)) for n, margin in margins],
         ),
@@ -216,8 +216,8 @@ def the_margin_needed() -> Step:
                 series=(Series("derived", "derived", list(margins)),),
             ),
         ),
-        shows=f"Each fourfold of the length costs ln 4 = {math.log(4):.2f} of margin: softmax can hold its floor, if the "
-        "scores grow with ln N.",
+        shows=f"Each fourfold of the length costs ln 4 = {math.log(4):.2f} of margin: softmax can hold its floor, if "
+        "the scores grow with ln N.",
     )
 
 
@@ -236,7 +236,7 @@ def your_own_numbers() -> Step:
             "own length; the score that softmax takes is the product over sqrt(d).",
         ),
         table=Table(
-            (Column("quantity"), Column("measured", "measured", ".2f"), Column("derived", "derived", ".2f")),
+            (Column("quantity"), Column("value", "measured", ".2f"), Column("value", "derived", ".2f")),
             [
                 ("variance of q.k: |q|^2", spread, squared),
                 ("variance of the score: |q|^2 / d", scaled, squared / width),
@@ -247,9 +247,9 @@ def your_own_numbers() -> Step:
             f"'0.001 % on each of 127,999 tokens is 12 %.' It is {100 * claim:.0f} %, more than all there is; "
             f"{10 * claim:.1f} % needs 0.0001 % on each.",
             f"'Set keys[0] = 5 q and watch the noise.' That gives the match a score of {sharp:.0f}, so at "
-            f"{LENGTHS[-1]:,} keys the noise mass is {model(LENGTHS[-1], sharp).noise_mass():.0e}: no floor to be seen. "
-            "Say the margin first.",
-            f"'Noise rises from 8 % at 1K to 30 % at 100K.' The odds of the noise grow with N - 1, so 8 % at 1K becomes "
+            f"{LENGTHS[-1]:,} keys the noise mass is {model(LENGTHS[-1], sharp).noise_mass():.0e}: no floor to be "
+            "seen. Say the margin first.",
+            f"'Noise rises from 8 % at 1K to 30 % at 100K.' The odds of the noise grow with N-1, so 8 % at 1K becomes "
             f"{100 * later[0]:.1f} % at 10K and {100 * later[1]:.1f} % at 100K.",
             "'The variance of q.k is |q|^2 / d.' That is the variance of the scaled score; q.k has |q|^2.",
         ),

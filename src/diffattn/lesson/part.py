@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from diffattn.lesson.estimates import Estimate
 
-__all__ = ["Cell", "Chart", "Column", "Exercise", "Kind", "Part", "Series", "Step", "Table", "shown"]
+__all__ = ["Cell", "Chart", "Column", "Exercise", "Kind", "Part", "Series", "Step", "Table", "both", "shown"]
 
 Kind = Literal["given", "measured", "derived"]
 Cell = float | int | str | Estimate | None
@@ -26,7 +26,7 @@ class Column:
 @dataclass(frozen=True)
 class Table:
     columns: tuple[Column, ...]
-    rows: list[tuple[Cell, ...]]
+    rows: Sequence[tuple[Cell, ...]]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Series:
 
     name: str
     kind: Kind
-    points: list[tuple[float, float | Estimate]]
+    points: Sequence[tuple[float, float | Estimate]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +99,11 @@ class Part:
     aim: str
     steps: tuple[Callable[[], Step], ...] = field(repr=False)
     exercises: Callable[[], tuple[Exercise, ...]] = field(repr=False)
+
+
+def both(name: str, form: str) -> tuple[Column, Column]:
+    """Two columns of one name, side by side: measured and derived."""
+    return Column(name, "measured", form), Column(name, "derived", form)
 
 
 def shown(cell: Cell, form: str) -> str:

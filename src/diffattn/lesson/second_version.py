@@ -41,7 +41,9 @@ def as_ordinary(layer: V2, x: Matrix) -> Matrix:
 def _interleaved(channel: list[float], lam: tuple[float, ...], width: int) -> list[float]:
     """A row of Wo `[H D]` as a row `[2H D]`: each head's piece, then the same times -lambda."""
     pieces = [channel[start : start + width] for start in range(0, len(channel), width)]
-    return [value for piece, factor in zip(pieces, lam, strict=True) for f in (1.0, -factor) for value in _times(piece, f)]
+    return [
+        value for piece, factor in zip(pieces, lam, strict=True) for f in (1.0, -factor) for value in _times(piece, f)
+    ]
 
 
 def _times(row: list[float], factor: float) -> list[float]:
@@ -101,13 +103,13 @@ def the_same_as_ordinary() -> Step:
     return Step(
         heading="V2 is ordinary attention with a tied output weight",
         text=(
-            "Take ordinary attention with 2H heads on the same keys and values. Let the output weight of each first map "
-            "be Wo, and of each second map be -sigmoid(lam) Wo. That is V2, to the last digits:",
+            "Take ordinary attention with 2H heads on the same keys and values. Let the output weight of each first "
+            "map be Wo, and of each second map be -sigmoid(lam) Wo. That is V2, to the last digits:",
             f"({HEADS} heads of width {WIDTH} on {KV_HEADS} key/value heads, {len(x)} tokens.)",
         ),
         formula="y = [a[0::2], a[1::2]] [Wo; -sigmoid(lam) Wo]",
         table=Table(
-            (Column("compared"), Column("measured", "measured", ".1e"), Column("derived", "derived", ".1f")),
+            (Column("compared"), Column("value", "measured", ".1e"), Column("value", "derived", ".1f")),
             [
                 ("largest entry of V2's output", _largest(first), None),
                 ("largest difference to ordinary attention with 2H heads", _distance(first, second), 0.0),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from diffattn.lesson.draws import Measured, Pair, draw, measure
-from diffattn.lesson.part import Cell, Chart, Column, Exercise, Part, Series, Step, Table
+from diffattn.lesson.part import Cell, Chart, Column, Exercise, Part, Series, Step, Table, both
 from diffattn.planning.noise_model import NoiseModel
 
 __all__ = ["LAMBDAS", "PART", "best_measured", "model"]
@@ -37,7 +37,7 @@ def best_measured(correlation: float) -> float:
 def the_sweep() -> Step:
     columns = [Column("lambda", form="g")]
     for correlation in CORRELATIONS:
-        columns += [Column(f"S/N, rho {correlation:g}", kind, ".1f") for kind in ("measured", "derived")]  # type: ignore[arg-type]
+        columns += both(f"S/N, rho {correlation:g}", ".1f")
     rows: list[tuple[Cell, ...]] = []
     for lam in SHOWN:
         row: list[Cell] = [lam]
@@ -62,7 +62,9 @@ def _chart() -> Chart:
     for correlation in CORRELATIONS:
         fine = [i / 50 for i in range(61)]
         series += [
-            Series(f"rho {correlation:g}, derived", "derived", [(x, model(correlation).signal_to_noise(x)) for x in fine]),
+            Series(
+                f"rho {correlation:g}, derived", "derived", [(x, model(correlation).signal_to_noise(x)) for x in fine]
+            ),
             Series(
                 f"rho {correlation:g}, measured",
                 "measured",
@@ -121,7 +123,8 @@ def row_sum_and_negative_mass() -> Step:
                 ),
             ),
         ),
-        shows="At lambda 1 the row sums to 0, half of its mass is negative, and the noise mass is smallest just below it.",
+        shows="At lambda 1 the row sums to 0, half of its mass is negative, and the noise mass is smallest just below "
+        "it.",
     )
 
 
@@ -199,8 +202,8 @@ def over_the_length() -> Step:
                 ),
             ),
         ),
-        shows=f"Against softmax's {softmax:,.0f} the fixed lambda loses at {LENGTHS[0]:,} keys, wins from a few thousand "
-        f"on, and gains nothing more past some ten thousand.",
+        shows=f"Against softmax's {softmax:,.0f} the fixed lambda loses at {LENGTHS[0]:,} keys, wins from a few "
+        f"thousand on, and gains nothing more past some ten thousand.",
     )
 
 

@@ -82,7 +82,9 @@ def hint(number: int) -> str:
 
 def closing() -> str:
     """What stands after the last part."""
-    terms = [f"  {t.name}\n{_hanging(t.said, '    said:  ')}\n{_hanging(t.meant, '    meant: ')}" for t in words.GLOSSARY]
+    terms = [
+        f"  {t.name}\n{_hanging(t.said, '    said:  ')}\n{_hanging(t.meant, '    meant: ')}" for t in words.GLOSSARY
+    ]
     readings = [_bullet(f"{r.title} ({r.source}). {r.why}") for r in words.READINGS]
     pieces = [
         _heading("When to use it", "="),
@@ -109,11 +111,11 @@ def _heading(text: str, rule: str) -> str:
 
 
 def _filled(text: str) -> str:
-    return textwrap.fill(text, _width())
+    return textwrap.fill(text, _width(), break_on_hyphens=False)
 
 
 def _hanging(text: str, lead: str) -> str:
-    return textwrap.fill(text, _width(), initial_indent=lead, subsequent_indent=" " * len(lead))
+    return textwrap.fill(text, _width(), initial_indent=lead, subsequent_indent=" " * len(lead), break_on_hyphens=False)
 
 
 def _bullet(text: str) -> str:
@@ -127,12 +129,22 @@ def _is_text(cell: object) -> bool:
 def _widths(columns: tuple[Column, ...], cells: list[list[str]]) -> list[int]:
     """Wide enough for cells and for each word of a name; the widest give way until the table fits."""
     widths = [
-        max(*(len(row[i]) for row in cells), *map(len, column.name.split()), len(LABELS[column.kind]))
+        max(
+            *(len(row[i]) for row in cells),
+            *map(len, column.name.split()),
+            len(LABELS[column.kind]),
+            _half(column.name),
+        )
         for i, column in enumerate(columns)
     ]
     while sum(widths) + 2 * len(widths) > _width() and max(widths) > 16:
         widths[widths.index(max(widths))] -= 1
     return widths
+
+
+def _half(name: str) -> int:
+    """The least width at which a name takes two lines."""
+    return next(width for width in range(len(name) // 2, len(name) + 1) if len(textwrap.wrap(name, max(width, 1))) <= 2)
 
 
 def _wrapped(row: list[str], widths: list[int]) -> list[list[str]]:

@@ -54,9 +54,8 @@ def attention_map(queries: Matrix, keys: Matrix, *, causal: bool = True) -> Matr
 
 def subtract(first: Matrix, second: Matrix, lam: Sequence[float]) -> Matrix:
     """The signed map A1 - lam A2, with a lambda for each row."""
-    return [
-        [a - factor * b for a, b in zip(r, s, strict=True)] for r, s, factor in zip(first, second, lam, strict=True)
-    ]
+    rows = zip(first, second, lam, strict=True)
+    return [[a - factor * b for a, b in zip(r, s, strict=True)] for r, s, factor in rows]
 
 
 def product(weights: Matrix, values: Matrix) -> Matrix:
@@ -66,7 +65,7 @@ def product(weights: Matrix, values: Matrix) -> Matrix:
 
 
 def softmax_attention(q: Heads, k: Heads, v: Heads, *, causal: bool = True) -> Heads:
-    """Ordinary attention: q `[H][Tq][D]`, k `[Hkv][Tk][D]`, v `[Hkv][Tk][Dv]`; heads share keys in groups of H / Hkv."""
+    """Ordinary attention: q `[H][Tq][D]`, k `[Hkv][Tk][D]`, v `[Hkv][Tk][Dv]`; H / Hkv heads share a key and value."""
     group = len(q) // len(k)
     return [product(attention_map(q[h], k[h // group], causal=causal), v[h // group]) for h in range(len(q))]
 

@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable
 from functools import cache
 
-from diffattn.lesson.draws import Measured, Pair, draw, measure, sharpened
-from diffattn.lesson.estimates import mean, ratio
-from diffattn.lesson.part import Cell, Chart, Column, Series, Step, Table
+from diffattn.lesson.draws import Measured, Pair, draw, measure, sharpened, sharper
+from diffattn.lesson.estimates import Estimate, mean, ratio
+from diffattn.lesson.part import Cell, Chart, Column, Step, Table, both, pair
 from diffattn.planning.noise_model import NoiseModel, best_sharpening
 
 __all__ = ["closed_form_fails", "the_cheap_controls"]
@@ -30,7 +30,7 @@ def the_cheap_controls() -> Step:
         _row("softmax", measure(MODEL, pairs()), MODEL.signal_to_noise()),
         _row(f"differential, lambda {lam:.2f}", measure(MODEL, pairs(), lam), MODEL.signal_to_noise(lam)),
         _row(f"scores times {best:g} (best)", *_sharpened(best)),
-        _row(f"scores times ln N / ln {TRAINED:,}", *_sharpened(growth)),
+        _row(f"scores times {growth:.1f} (log-n)", *_sharpened(growth)),
         _row("learned sink", _scaled(_past_the_sink), MODEL.signal_to_noise()),
         _row(f"gate of {GATE}", _scaled(_gate), MODEL.signal_to_noise()),
         _row(f"top-k, k = {KEPT}", _top(), None),
@@ -45,14 +45,13 @@ def the_cheap_controls() -> Step:
             "The model is kind to sharpening: its match scores above nearly all noise. Where a lure scores above the "
             "match, as it may in real text, sharpening raises the lure; a second map that knows the lure removes it.",
         ),
-        formula="scores times c: signal-to-noise e^(c m - c^2 s^2/2), best at c = m/s^2, where it is e^(m^2/(2 s^2))",
+        formula="scores times c: signal-to-noise e^(c m - c^2 s^2/2)\nbest at c = m/s^2, where it is e^(m^2/(2 s^2))",
         table=Table(
             (
                 Column("attention"),
                 Column("weight of the match", "measured", ".5f"),
                 Column("noise mass", "measured", ".4f"),
-                Column("signal-to-noise", "measured", ",.1f"),
-                Column("signal-to-noise", "derived", ",.1f"),
+                *both("signal-to-noise", ",.1f"),
             ),
             rows,
         ),
@@ -70,8 +69,7 @@ def _row(name: str, found: Measured, derived: float | None) -> tuple[Cell, ...]:
 
 
 def _sharpened(factor: float) -> tuple[Measured, float]:
-    model, powers = sharpened(MODEL, pairs(), factor)
-    return measure(model, powers), model.signal_to_noise()
+    return measure(sharper(MODEL, factor), sharpened(pairs(), factor)), sharper(MODEL, factor).signal_to_noise()
 
 
 def _past_the_sink(total: float) -> float:
@@ -120,8 +118,8 @@ def closed_form_fails() -> Step:
     rows: list[tuple[Cell, ...]] = []
     points = []
     for factor in (1, 2, 3, 4):
-        model, powers = sharpened(MODEL, pairs(), factor)
-        found = measure(model, powers).signal_to_noise
+        model = sharper(MODEL, factor)
+        found = measure(model, sharpened(pairs(), factor)).signal_to_noise
         points.append((float(factor), found))
         rows.append(
             (
@@ -134,7 +132,6 @@ def closed_form_fails() -> Step:
                 model.signal_to_noise(),
             )
         )
-    fine = [1 + x / 25 for x in range(76)]
     return Step(
         heading="Where the closed form fails",
         text=(
@@ -149,22 +146,22 @@ def closed_form_fails() -> Step:
                 Column("s", form="g"),
                 Column("deviation", "derived", ".2g"),
                 Column("in range", "derived"),
-                Column("signal-to-noise", "measured", ",.0f"),
-                Column("signal-to-noise", "derived", ",.0f"),
+                *both("signal-to-noise", ",.0f"),
             ),
             rows,
         ),
-        charts=(
-            Chart(
-                title="Sharpening the scores",
-                x="factor c on the scores",
-                y="signal-to-noise",
-                y_log=True,
-                series=(
-                    Series("derived", "derived", [(c, math.exp(c * MODEL.margin - c * c / 2)) for c in fine]),
-                    Series("measured", "measured", list(points)),
-                ),
-            ),
-        ),
-        shows="A formula has a range: outside it only the measurement counts, and here it is well above the formula.",
+        charts=(_sharpening_chart(points),),
+        shows="A formula has a range: outside it only the measurement counts; at c = 4 it is well above the formula.",
+    )
+
+
+def _sharpening_chart(points: list[tuple[float, Estimate]]) -> Chart:
+    fine = [1 + x / 25 for x in range(76)]
+    curve = [(c, sharper(MODEL, c).signal_to_noise()) for c in fine]
+    return Chart(
+        title="Sharpening the scores",
+        x="factor c on the scores",
+        y="signal-to-noise",
+        y_log=True,
+        series=pair("signal-to-noise", curve, points),
     )

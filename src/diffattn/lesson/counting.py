@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from diffattn.lesson.first_version import example_v1
+from diffattn.lesson.examples import example_v1, example_v2
 from diffattn.lesson.part import Cell, Column, Exercise, Part, Step, Table
-from diffattn.lesson.second_version import example_v2
 from diffattn.planning.attention import Attention, variant
 
 __all__ = ["LLAMA_2_7B", "LLAMA_3_8B", "PART", "Body", "ordinary", "paid_width"]
@@ -194,7 +193,7 @@ PART = Part(
     number=7,
     title="Counting",
     minutes=5,
-    aim="Count a model's parameters under each attention, and say what grew and what stayed.",
+    aim="count a model's parameters under each attention, and say what grew and what stayed.",
     steps=(multi_head, grouped, counted_lists, the_seven_billion),
     exercises=exercises,
 )

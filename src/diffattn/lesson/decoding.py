@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import math
-import random
-import statistics
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from diffattn.lesson.attention import Heads, diff_attention, softmax_attention, subtract
 from diffattn.lesson.counting import LLAMA_3_8B, extra_in_v2, ordinary
-from diffattn.lesson.from_nothing import random_heads
-from diffattn.lesson.grouped import interleaved
 from diffattn.lesson.part import Cell, Chart, Column, Exercise, Part, Series, Step, Table
+from diffattn.lesson.timed_step import a_measured_step
 from diffattn.planning.attention import Attention, Latent, variant
 
 __all__ = ["H100", "PART", "Machine", "latent", "weight_growth"]
 
 BYTES = 2  # bfloat16
-TOKENS, HEADS, KV_HEADS, WIDTH, ROUNDS = 512, 8, 2, 32, 9
 
 
 @dataclass(frozen=True)
@@ -40,7 +33,7 @@ class Machine:
         return max(after, self.ridge) / max(before, self.ridge)
 
 
-H100 = Machine("H100, bfloat16", 989e12, 3.35e12)
+H100 = Machine("H100 in bfloat16", 989e12, 3.35e12)
 
 
 def latent() -> Attention:
@@ -107,10 +100,6 @@ def the_roofline() -> Step:
         ("MLA, 128 heads on one latent", mla, 1),
         ("MLA, 2 tokens a step", mla, 2),
     ]
-    rows = [_roofline_row(*case) for case in cases]
-    fine = [10 ** (i / 20) for i in range(61)]
-    shown = {"32 on 8": grouped, "V2 of it": variant(grouped, "v2"), "MLA": mla, "V2 of MLA": variant(mla, "v2")}
-    marks = (Series(name, "derived", [_under_the_roof(attention.intensity())]) for name, attention in shown.items())
     return Step(
         heading="The roofline of a machine",
         text=(
@@ -124,25 +113,31 @@ def the_roofline() -> Step:
         table=Table(
             (
                 Column("shape"),
-                Column("baseline", "derived", ".0f"),
-                Column("V2", "derived", ".0f"),
-                Column("V2 combined", "derived", ".0f"),
+                Column("intensity, baseline", "derived", ".0f"),
+                Column("intensity, V2", "derived", ".0f"),
+                Column("intensity, V2 combined", "derived", ".0f"),
                 Column("V2's time over the baseline's", "derived", ".2f"),
             ),
-            rows,
+            [_roofline_row(*case) for case in cases],
         ),
-        charts=(
-            Chart(
-                title=f"Roofline: {H100.name}",
-                x="intensity (FLOPs a byte)",
-                y="TFLOP/s within reach",
-                x_log=True,
-                y_log=True,
-                series=(Series("roofline", "derived", [_under_the_roof(x) for x in fine]), *marks),
-            ),
-        ),
+        charts=(_roofline_chart(),),
         shows="With grouped queries V2's attention takes the baseline's time; with MLA, or many tokens a step, it "
         "does not.",
+    )
+
+
+def _roofline_chart() -> Chart:
+    grouped, mla = ordinary(8), latent()
+    shown = {"32 on 8": grouped, "V2 of it": variant(grouped, "v2"), "MLA": mla, "V2 of MLA": variant(mla, "v2")}
+    roof = Series("roofline", "derived", [_under_the_roof(10 ** (i / 20)) for i in range(61)])
+    marks = (Series(name, "derived", [_under_the_roof(attention.intensity())]) for name, attention in shown.items())
+    return Chart(
+        title=f"Roofline of an {H100.name}",
+        x="intensity (FLOPs a byte)",
+        y="TFLOP/s within reach",
+        x_log=True,
+        y_log=True,
+        series=(roof, *marks),
     )
 
 
@@ -183,65 +178,6 @@ def weight_growth(cached: int) -> float:
     return extra_in_v2(LLAMA_3_8B, 8) / (sum(LLAMA_3_8B.parameters(ordinary(8)).values()) + cache)
 
 
-def a_measured_step() -> Step:
-    small = ordinary(KV_HEADS, heads=HEADS, width=HEADS * WIDTH)
-    second, times = variant(small, "v2"), measured_steps()
-    rows: list[tuple[Cell, ...]] = []
-    for name, combined in (("V2, two products", False), ("V2, maps combined first", True)):
-        ratios = [v2 / base for v2, base in zip(times[name], times["baseline"], strict=True)]
-        low, middle, high = statistics.quantiles(ratios, n=4)
-        rows.append((name, second.pair_flops(combined=combined) / small.pair_flops(), middle, low, high))
-    speed = TOKENS * small.pair_flops() / statistics.median(times["baseline"])
-    return Step(
-        heading="A step measured on this machine",
-        text=(
-            f"One query token, {HEADS} heads of {WIDTH} on {KV_HEADS} key/value heads, {TOKENS} cached tokens, in "
-            f"plain Python; {ROUNDS} rounds in which baseline and V2 take turns, the ratio taken in each. The "
-            f"baseline's step took {1e3 * statistics.median(times['baseline']):.0f} ms: {speed / 1e6:.0f} MFLOP/s.",
-            "Plain Python spends its time on arithmetic: memory could feed it far faster. "
-            "So the prediction is the ratio of FLOPs, and V2 is NOT free here. A machine bound by "
-            "memory would take the same time for both, since both read the same bytes.",
-        ),
-        table=Table(
-            (
-                Column("step over the baseline's"),
-                Column("by FLOPs", "derived", ".2f"),
-                Column("median", "measured", ".2f"),
-                Column("lower quartile", "measured", ".2f"),
-                Column("upper quartile", "measured", ".2f"),
-            ),
-            rows,
-        ),
-        shows="Bound by arithmetic, V2's attention takes about twice the baseline's time. FLOPs alone predict the "
-        "combined form less well: a FLOP of a product with V does not cost here what one of the scores costs.",
-    )
-
-
-def measured_steps() -> dict[str, list[float]]:
-    """Seconds of each step in each round, taken in turn so that what disturbs one disturbs all."""
-    rng = random.Random(9)
-    q1, q2 = (random_heads(rng, HEADS, 1, WIDTH) for _ in range(2))
-    k, v = (random_heads(rng, KV_HEADS, TOKENS, WIDTH) for _ in range(2))
-    steps: dict[str, Callable[[], Heads]] = {
-        "baseline": lambda: softmax_attention(q1, k, v),
-        "V2, two products": lambda: _subtracted(softmax_attention(interleaved(q1, q2), k, v)),
-        "V2, maps combined first": lambda: diff_attention(q1, q2, k, v, 0.5),
-    }
-    rounds = [{name: _seconds(step) for name, step in steps.items()} for _ in range(ROUNDS + 1)][1:]
-    return {name: [seconds[name] for seconds in rounds] for name in steps}
-
-
-def _subtracted(maps: Heads) -> Heads:
-    pairs = zip(maps[0::2], maps[1::2], strict=True)
-    return [subtract(first, second, [0.5] * len(first)) for first, second in pairs]
-
-
-def _seconds(step: Callable[[], Heads]) -> float:
-    start = time.perf_counter()
-    step()
-    return time.perf_counter() - start
-
-
 def exercises() -> tuple[Exercise, ...]:
     grouped = ordinary(8)
     most = math.floor(H100.ridge / variant(grouped, "v2").intensity())
@@ -271,7 +207,7 @@ PART = Part(
     number=9,
     title="Decode arithmetic",
     minutes=7,
-    aim="Say when V2's decode step takes the baseline's time, and when it does not.",
+    aim="say when V2's decode step takes the baseline's time, and when it does not.",
     steps=(flops_and_bytes, the_roofline, the_weights, a_measured_step),
     exercises=exercises,
 )

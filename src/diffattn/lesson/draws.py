@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from diffattn.lesson.estimates import Estimate, estimate, mean
 from diffattn.planning.noise_model import NoiseModel
 
-__all__ = ["Measured", "Pair", "draw", "measure", "sharpened"]
+__all__ = ["Measured", "Pair", "draw", "measure", "sharpened", "sharper"]
 
 Pair = tuple[list[float], list[float]]  # e^score of the N - 1 other keys, in the first map and in the second
 
@@ -52,17 +52,20 @@ def measure(model: NoiseModel, pairs: list[Pair], lam: float = 0.0) -> Measured:
     return _summary([_weights(model, pair, lam) for pair in pairs], model.length)
 
 
-def sharpened(model: NoiseModel, pairs: list[Pair], factor: float) -> tuple[NoiseModel, list[Pair]]:
-    """The model and the draws with all scores multiplied by `factor`."""
-    sharp = NoiseModel(
-        length=model.length,
+def sharper(model: NoiseModel, factor: float) -> NoiseModel:
+    """The model with all scores multiplied by `factor`."""
+    return replace(
+        model,
         margin=factor * model.margin,
         strength=factor * model.strength,
         second_margin=factor * model.second_margin,
         second_strength=factor * model.s2,
-        correlation=model.correlation,
     )
-    return sharp, [([x**factor for x in first], [x**factor for x in second]) for first, second in pairs]
+
+
+def sharpened(pairs: list[Pair], factor: float) -> list[Pair]:
+    """The draws with all scores multiplied by `factor`."""
+    return [([x**factor for x in first], [x**factor for x in second]) for first, second in pairs]
 
 
 def _weights(model: NoiseModel, pair: Pair, lam: float) -> tuple[float, float, float]:

@@ -9,34 +9,18 @@ from functools import cache
 
 from diffattn.lesson.attention import Matrix, product, softmax, subtract
 from diffattn.lesson.estimates import Estimate, estimate, mean
-from diffattn.lesson.layers import V1, lambda_init, lambda_v1, rms, rms_norm
-from diffattn.lesson.part import Chart, Column, Exercise, Part, Series, Step, Table
+from diffattn.lesson.examples import example_v1, matrix
+from diffattn.lesson.layers import lambda_init, lambda_v1, rms, rms_norm
+from diffattn.lesson.part import Chart, Column, Exercise, Part, Step, Table, both, pair
 from diffattn.planning.attention import Attention, variant
 from diffattn.planning.noise_model import NoiseModel
 
-__all__ = ["PART", "example_v1", "matrix"]
+__all__ = ["PART"]
 
 WIDTH = 128
 LAYERS = (0, 1, 2, 5, 11, 23, 31)
 LENGTHS = (256, 512, 1_024, 2_048, 4_096)
 STRENGTH, CORRELATION, VALUE_WIDTH, DRAWS = 1.0, 0.5, 8, 24
-
-
-def matrix(rng: random.Random, rows: int, columns: int, size: float = 1.0) -> Matrix:
-    return [[rng.gauss(0, size) for _ in range(columns)] for _ in range(rows)]
-
-
-def example_v1(seed: int = 4, layer: int = 2) -> tuple[V1, Matrix]:
-    """A small V1 layer (2 heads of width 4 on a stream of 16) and six tokens."""
-    rng = random.Random(seed)
-    weights = {name: matrix(rng, *shape, 0.25) for name, shape in _shapes(heads=2, width=4, stream=16).items()}
-    vectors = matrix(rng, 4, 4, 0.1)
-    return V1(**weights, vectors=vectors, norm=[1.0] * 8, width=4, layer=layer), matrix(rng, 6, 16)
-
-
-def _shapes(heads: int, width: int, stream: int) -> dict[str, tuple[int, int]]:
-    wide = 2 * heads * width
-    return {"q": (wide, stream), "k": (wide, stream), "v": (wide, stream), "o": (stream, wide)}
 
 
 def half_the_heads() -> Step:
@@ -89,8 +73,7 @@ def lambda_by_layer() -> Step:
                 Column("layer l", form="d"),
                 Column("mean of lambda", "measured", ".3f"),
                 Column("lambda_init", "derived", ".4f"),
-                Column("standard deviation", "measured", ".3f"),
-                Column("standard deviation", "derived", ".3f"),
+                *both("standard deviation", ".3f"),
             ),
             [
                 (layer, mean(values), lambda_init(layer), _deviation(values), spread)
@@ -140,8 +123,7 @@ def what_the_norm_does() -> Step:
         table=Table(
             (
                 Column("keys", form=","),
-                Column("context RMS", "measured", ".4f"),
-                Column("context RMS", "derived", ".4f"),
+                *both("context RMS", ".4f"),
                 Column("after the norm", "measured", ".4f"),
                 Column("norm multiplies by", "derived", ".1f"),
             ),
@@ -150,19 +132,21 @@ def what_the_norm_does() -> Step:
                 for (n, value), (_, formula), done in zip(before, derived, after, strict=True)
             ],
         ),
-        charts=(
-            Chart(
-                title="RMS of a head's context over the length",
-                x="keys",
-                y="RMS of the context",
-                x_log=True,
-                y_log=True,
-                x_ticks=LENGTHS,
-                series=(Series("measured", "measured", list(before)), Series("derived", "derived", list(derived))),
-            ),
-        ),
+        charts=(_rms_chart(before, derived),),
         shows="Without the norm heads of different sparsity and lambda differ in size by far; with it all have one "
         "size, and the norm's own gain then grows with the length (part 4 comes back to this).",
+    )
+
+
+def _rms_chart(before: list[tuple[int, Estimate]], derived: list[tuple[int, float]]) -> Chart:
+    return Chart(
+        title="RMS of a head's context over the length",
+        x="keys",
+        y="RMS of the context",
+        x_log=True,
+        y_log=True,
+        x_ticks=LENGTHS,
+        series=pair("context", derived, before),
     )
 
 
@@ -238,7 +222,7 @@ PART = Part(
     number=3,
     title="V1 in full",
     minutes=7,
-    aim="Write down every piece of DIFF V1 with its shape, and say what each is for.",
+    aim="write down every piece of DIFF V1 with its shape, and say what each is for.",
     steps=(half_the_heads, lambda_by_layer, what_the_norm_does, the_whole_layer),
     exercises=exercises,
 )

@@ -8,9 +8,10 @@ import random
 from collections.abc import Callable
 
 from diffattn.lesson.attention import Heads, Matrix, attention_map, diff_attention, product, softmax, subtract
-from diffattn.lesson.part import Cell, Column, Exercise, Part, Step, Table
+from diffattn.lesson.examples import random_heads
+from diffattn.lesson.part import Cell, Column, Exercise, Part, Step, Table, both
 
-__all__ = ["LAMBDA", "PART", "example", "random_heads"]
+__all__ = ["LAMBDA", "PART", "example"]
 
 LAMBDA = 0.4
 TOKENS = ("fact", "filler", "lure", "question")
@@ -24,10 +25,6 @@ def example() -> tuple[Matrix, Matrix, Matrix]:
     """Queries of both maps and the keys, of width 4: with unit vectors as keys, q.k / sqrt 4 is half of q's entry."""
     keys = [[float(i == j) for j in range(4)] for i in range(4)]
     return [[2 * x for x in row] for row in FIRST_SCORES], [[2 * x for x in row] for row in SECOND_SCORES], keys
-
-
-def random_heads(rng: random.Random, heads: int, tokens: int, width: int) -> Heads:
-    return [[[rng.gauss(0, 1) for _ in range(width)] for _ in range(tokens)] for _ in range(heads)]
 
 
 def safe_softmax() -> Step:
@@ -105,7 +102,7 @@ def what_cancels() -> Step:
         ),
         formula="A1 - lam A2 = (1 - lam) C + B1 - lam B2",
         table=Table(
-            (Column("check"), Column("value", "measured", ".3f"), Column("value", "derived", ".3f")),
+            (Column("check"), *both("value", ".3g")),
             [
                 (f"smallest row sum, lambda {LAMBDA}", min(sums), 1 - LAMBDA),
                 (f"largest row sum, lambda {LAMBDA}", max(sums), 1 - LAMBDA),
@@ -193,7 +190,7 @@ PART = Part(
     number=2,
     title="The operator from nothing",
     minutes=7,
-    aim="Build differential attention in plain Python, and verify by measurement what it cancels.",
+    aim="build differential attention in plain Python, and verify by measurement what it cancels.",
     steps=(safe_softmax, two_maps, what_cancels, the_product),
     exercises=exercises,
 )

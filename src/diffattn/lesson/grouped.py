@@ -7,8 +7,8 @@ from array import array
 
 from diffattn.lesson.attention import Heads, diff_attention, softmax_attention
 from diffattn.lesson.counting import ordinary
-from diffattn.lesson.from_nothing import random_heads
-from diffattn.lesson.part import Cell, Column, Exercise, Part, Step, Table
+from diffattn.lesson.examples import random_heads
+from diffattn.lesson.part import Cell, Column, Exercise, Part, Step, Table, both
 from diffattn.planning.attention import variant
 
 __all__ = ["PART", "changed_maps"]
@@ -79,16 +79,16 @@ def the_run() -> Step:
         heading="The operator in that shape",
         text=(
             f"{HEADS} output heads, {2 * HEADS} maps, {KV_HEADS} key/value heads, width {WIDTH}, {TOKENS} tokens, "
-            "plain Python. The same is done by one ordinary attention with the maps interleaved, as an ordinary "
-            "kernel would, and the pairs subtracted after it.",
+            "plain Python, float64. The same is done by one ordinary attention with the maps interleaved, as an "
+            "ordinary kernel would, and the pairs subtracted after it.",
         ),
-        formula="a = attention([q1 of head 0, q2 of head 0, q1 of head 1, ...], k, v);   out = a[0::2] - lam a[1::2]",
+        formula="a = attention([q1[0], q2[0], q1[1], q2[1], ...], k, v)        out = a[0::2] - lam a[1::2]",
         table=Table(
-            (Column("check"), Column("value", "measured", ".4g"), Column("value", "derived", ".4g")),
+            (Column("check"), *both("value", ".4g")),
             [
                 ("output heads", len(out), HEADS),
-                ("bytes of the cache, float64", stored, small.cache_elements * TOKENS * 8),
-                ("bytes that V2's formula gives", stored, variant(small, "v2").cache_elements * TOKENS * 8),
+                ("bytes of the cache; derived for the baseline", stored, small.cache_elements * TOKENS * 8),
+                ("bytes of the cache; derived for V2", stored, variant(small, "v2").cache_elements * TOKENS * 8),
                 ("largest difference of the two ways", max(apart), 0.0),
             ],
         ),
@@ -172,7 +172,7 @@ PART = Part(
     number=8,
     title="Grouped queries",
     minutes=4,
-    aim="Say what V2 stores, and which map reads which key and value.",
+    aim="say what V2 stores, and which map reads which key and value.",
     steps=(the_cache, the_run, who_reads_what),
     exercises=exercises,
 )

@@ -3,64 +3,35 @@
 from __future__ import annotations
 
 import math
-import random
-from functools import cache
 
-from diffattn.lesson.attention import dot
-from diffattn.lesson.estimates import Estimate, estimate, mean, ratio
-from diffattn.lesson.part import Chart, Column, Exercise, Part, Series, Step, Table
+from diffattn.lesson.contexts import (
+    LENGTHS,
+    STRENGTH,
+    contexts,
+    largest_share,
+    match_weight,
+    noise_mass,
+    output_signal_to_noise,
+    signal_to_noise,
+)
+from diffattn.lesson.part import Chart, Column, Exercise, Part, Series, Step, Table, both, pair
+from diffattn.lesson.told_wrong import your_own_numbers
 from diffattn.planning.noise_model import NoiseModel, margin_for_noise_mass
 
-__all__ = ["LENGTHS", "MARGIN", "PART", "STRENGTH", "model"]
+__all__ = ["PART", "model"]
 
-LENGTHS = (1_000, 4_000, 16_000, 64_000, 256_000)
-MARGIN, STRENGTH, SMALL_MARGIN = 8.0, 1.0, 4.0
-ROWS = 8
-
-Block = tuple[float, float, float]  # of e^score over the other keys of one context: sum, sum of squares, largest
+MARGIN, SMALL_MARGIN = 8.0, 4.0
+FINE = tuple(round(1_000 * 2 ** (i / 4)) for i in range(33))  # 1,000 to 256,000
 
 
 def model(length: int, margin: float = MARGIN) -> NoiseModel:
     return NoiseModel(length=length, margin=margin, strength=STRENGTH)
 
 
-@cache
-def contexts() -> dict[int, list[Block]]:
-    """A few long rows of noise scores, cut into contexts of each length: the short ones are then many."""
-    normal = random.Random(1).gauss
-    found: dict[int, list[Block]] = {length: [] for length in LENGTHS}
-    for _ in range(ROWS):
-        powers = [math.exp(normal(0, STRENGTH)) for _ in range(max(LENGTHS))]
-        for length, blocks in found.items():
-            others = length - 1
-            for start in range(0, len(powers) - others + 1, others):
-                block = powers[start : start + others]
-                blocks.append((sum(block), dot(block, block), max(block)))
-    return found
-
-
-def match_weight(length: int, margin: float) -> Estimate:
-    return mean([math.exp(margin) / (math.exp(margin) + total) for total, _, _ in contexts()[length]])
-
-
-def noise_mass(length: int, margin: float) -> Estimate:
-    return mean([total / (math.exp(margin) + total) for total, _, _ in contexts()[length]])
-
-
-def signal_to_noise(length: int, margin: float) -> Estimate:
-    sums = [(math.exp(margin), total) for total, _, _ in contexts()[length]]
-    return ratio([s / (s + z) for s, z in sums], [z / (s + z) / (length - 1) for s, z in sums])
-
-
-def output_signal_to_noise(length: int, margin: float) -> Estimate:
-    signal = math.exp(margin)
-    weights = [signal / (signal + total) for total, _, _ in contexts()[length]]
-    squares = [squared / (signal + total) ** 2 for total, squared, _ in contexts()[length]]
-    return estimate(lambda weight, square: weight / math.sqrt(square), weights, squares)
-
-
-def largest_share(length: int, margin: float) -> Estimate:
-    return mean([float(largest < math.exp(margin)) for _, _, largest in contexts()[length]])
+def over_length(title: str, y: str, *series: Series, y_log: bool = False) -> Chart:
+    """A chart over the number of keys."""
+    x = "keys that the query sees (N)"
+    return Chart(title=title, x=x, y=y, x_log=True, y_log=y_log, x_ticks=LENGTHS, series=series)
 
 
 def the_floor() -> Step:
@@ -68,18 +39,13 @@ def the_floor() -> Step:
         (n, match_weight(n, MARGIN), model(n).match_weight(), noise_mass(n, MARGIN), model(n).noise_mass())
         for n in LENGTHS
     ]
-    grown = Chart(
-        title="Noise mass over the length",
-        x="keys that the query sees (N)",
-        y="noise mass of softmax",
-        x_log=True,
-        x_ticks=LENGTHS,
-        series=(
-            Series("margin 8, measured", "measured", [(n, noise_mass(n, MARGIN)) for n in LENGTHS]),
-            *(
-                Series(f"margin {margin}, derived", "derived", [(n, model(n, margin).noise_mass()) for n in LENGTHS])
-                for margin in (6, 8, 10, 12)
-            ),
+    grown = over_length(
+        "Noise mass over the length",
+        "noise mass of softmax",
+        Series("margin 8, measured", "measured", [(n, noise_mass(n, MARGIN)) for n in LENGTHS]),
+        *(
+            Series(f"margin {margin}, derived", "derived", [(n, model(n, margin).noise_mass()) for n in FINE])
+            for margin in (6, 8, 10, 12)
         ),
     )
     return Step(
@@ -95,10 +61,8 @@ def the_floor() -> Step:
         table=Table(
             (
                 Column("N", form=","),
-                Column("weight of the match", "measured", ".5f"),
-                Column("weight of the match", "derived", ".5f"),
-                Column("noise mass", "measured", ".5f"),
-                Column("noise mass", "derived", ".5f"),
+                *both("weight of the match", ".5f"),
+                *both("noise mass", ".5f"),
             ),
             rows,
         ),
@@ -109,7 +73,6 @@ def the_floor() -> Step:
 
 
 def the_flat_line() -> Step:
-    derived = model(LENGTHS[0]).signal_to_noise()
     measured = [(n, signal_to_noise(n, MARGIN)) for n in LENGTHS]
     return Step(
         heading="What does not change: signal-to-noise per position",
@@ -122,34 +85,25 @@ def the_flat_line() -> Step:
         table=Table(
             (
                 Column("N", form=","),
-                Column("signal-to-noise", "measured", ",.1f"),
-                Column("signal-to-noise", "derived", ",.1f"),
+                *both("signal-to-noise", ",.1f"),
             ),
             [(n, value, model(n).signal_to_noise()) for n, value in measured],
         ),
         charts=(
-            Chart(
-                title="Signal-to-noise per position over the length",
-                x="keys that the query sees (N)",
-                y="signal-to-noise",
-                x_log=True,
-                y_log=True,
-                x_ticks=LENGTHS,
-                series=(
-                    Series("per position, measured", "measured", list(measured)),
-                    Series("per position, derived", "derived", [(n, derived) for n in LENGTHS]),
-                    Series(
-                        "of the output, measured", "measured", [(n, output_signal_to_noise(n, MARGIN)) for n in LENGTHS]
-                    ),
-                    Series(
-                        "of the output, derived",
-                        "derived",
-                        [(n, model(n).output_signal_to_noise()) for n in LENGTHS],
-                    ),
+            over_length(
+                "Signal-to-noise over the length",
+                "signal-to-noise",
+                *pair("per position", [(n, model(n).signal_to_noise()) for n in FINE], measured),
+                *pair(
+                    "of the output",
+                    [(n, model(n).output_signal_to_noise()) for n in FINE],
+                    [(n, output_signal_to_noise(n, MARGIN)) for n in LENGTHS],
                 ),
+                y_log=True,
             ),
         ),
-        shows=f"Per position the match stands {derived:,.0f} times above the noise at every length: this line is flat.",
+        shows=f"The match stands {model(LENGTHS[0]).signal_to_noise():,.0f} times above a noise key at every length: "
+        "flat.",
     )
 
 
@@ -167,10 +121,8 @@ def what_changes() -> Step:
             (
                 Column("N", form=","),
                 Column("contexts drawn", form=","),
-                Column("output S/N, margin 8", "measured", ",.2f"),
-                Column("output S/N, margin 8", "derived", ",.2f"),
-                Column("match is largest, margin 4", "measured", ".3f"),
-                Column("match is largest, margin 4", "derived", ".3f"),
+                *both("output S/N, margin 8", ",.2f"),
+                *both("match is largest, margin 4", ".3f"),
             ),
             [
                 (
@@ -183,6 +135,17 @@ def what_changes() -> Step:
                 )
                 for n in LENGTHS
             ],
+        ),
+        charts=(
+            over_length(
+                "Chance that the match is the largest",
+                "chance",
+                *pair(
+                    "margin 4",
+                    [(n, model(n, SMALL_MARGIN).largest_chance) for n in FINE],
+                    [(n, largest_share(n, SMALL_MARGIN)) for n in LENGTHS],
+                ),
+            ),
         ),
         shows="Length does not weaken the match against one noise key; it weakens it against their sum and against "
         "their maximum.",
@@ -207,60 +170,15 @@ def the_margin_needed() -> Step:
             [(n, margin, noise_mass(n, margin)) for n, margin in margins],
         ),
         charts=(
-            Chart(
-                title="Margin for a noise mass of 10 %",
-                x="keys that the query sees (N)",
-                y="margin m",
-                x_log=True,
-                x_ticks=LENGTHS,
-                series=(Series("derived", "derived", list(margins)),),
+            over_length(
+                "Margin for a noise mass of 10 %",
+                "margin m",
+                Series("derived", "derived", [(n, margin_for_noise_mass(n, STRENGTH)) for n in FINE]),
             ),
         ),
         shows=f"Each fourfold of the length costs ln 4 = {math.log(4):.2f} of margin: softmax can hold its floor, if "
         "the scores grow with ln N.",
     )
-
-
-def your_own_numbers() -> Step:
-    width, claim = 64, 127_999 * 0.001 / 100
-    query, products = _products(width)
-    squared, odds = dot(query, query), 0.08 / 0.92 / (1_000 - 1)
-    spread = mean([x * x for x in products])
-    scaled = mean([x * x / width for x in products])
-    sharp = 5 * squared / math.sqrt(width)
-    later = [odds * (n - 1) / (1 + odds * (n - 1)) for n in (10_000, 100_000)]
-    return Step(
-        heading="Four numbers that are often told wrong",
-        text=(
-            f"A query q of width {width} meets {len(products):,} keys drawn at random. Its products q.k scatter by its "
-            "own length; the score that softmax takes is the product over sqrt(d).",
-        ),
-        table=Table(
-            (Column("quantity"), Column("value", "measured", ".2f"), Column("value", "derived", ".2f")),
-            [
-                ("variance of q.k: |q|^2", spread, squared),
-                ("variance of the score: |q|^2 / d", scaled, squared / width),
-                ("score of a key k = 5 q: 5 |q|^2 / sqrt(d)", dot(query, [5 * x for x in query]) / width**0.5, sharp),
-            ],
-        ),
-        corrections=(
-            f"'0.001 % on each of 127,999 tokens is 12 %.' It is {100 * claim:.0f} %, more than all there is; "
-            f"{10 * claim:.1f} % needs 0.0001 % on each.",
-            f"'Set keys[0] = 5 q and watch the noise.' That gives the match a score of {sharp:.0f}, so at "
-            f"{LENGTHS[-1]:,} keys the noise mass is {model(LENGTHS[-1], sharp).noise_mass():.0e}: no floor to be "
-            "seen. Say the margin first.",
-            f"'Noise rises from 8 % at 1K to 30 % at 100K.' The odds of the noise grow with N-1, so 8 % at 1K becomes "
-            f"{100 * later[0]:.1f} % at 10K and {100 * later[1]:.1f} % at 100K.",
-            "'The variance of q.k is |q|^2 / d.' That is the variance of the scaled score; q.k has |q|^2.",
-        ),
-        shows="A statement about a noise floor means something only with its margin, its noise and its length.",
-    )
-
-
-def _products(width: int) -> tuple[list[float], list[float]]:
-    normal = random.Random(2).gauss
-    query = [normal(0, 1) for _ in range(width)]
-    return query, [dot(query, [normal(0, 1) for _ in range(width)]) for _ in range(3000)]
 
 
 def exercises() -> tuple[Exercise, ...]:
@@ -289,7 +207,7 @@ PART = Part(
     number=1,
     title="The noise floor",
     minutes=8,
-    aim="Say exactly why softmax has a noise floor, and what grows, what falls and what stays as the context grows.",
+    aim="say exactly why softmax has a noise floor, and what grows, what falls and what stays as the context grows.",
     steps=(the_floor, the_flat_line, what_changes, the_margin_needed, your_own_numbers),
     exercises=exercises,
 )

@@ -8,7 +8,7 @@ from typing import Literal
 
 from diffattn.lesson.estimates import Estimate
 
-__all__ = ["Cell", "Chart", "Column", "Exercise", "Kind", "Part", "Series", "Step", "Table", "both", "shown"]
+__all__ = ["Cell", "Chart", "Column", "Exercise", "Kind", "Part", "Series", "Step", "Table", "both", "pair", "shown"]
 
 Kind = Literal["given", "measured", "derived"]
 Cell = float | int | str | Estimate | None
@@ -106,6 +106,13 @@ def both(name: str, form: str) -> tuple[Column, Column]:
     return Column(name, "measured", form), Column(name, "derived", form)
 
 
+def pair(
+    name: str, curve: Sequence[tuple[float, float]], points: Sequence[tuple[float, float | Estimate]]
+) -> tuple[Series, Series]:
+    """A derived curve and the measured points that belong to it."""
+    return Series(f"{name}, derived", "derived", curve), Series(f"{name}, measured", "measured", points)
+
+
 def shown(cell: Cell, form: str) -> str:
     """A cell as text; an estimate with the half of its 95 % interval."""
     if cell is None:
@@ -113,5 +120,11 @@ def shown(cell: Cell, form: str) -> str:
     if isinstance(cell, str):
         return cell
     if isinstance(cell, Estimate):
-        return f"{cell.value:{form}} +- {cell.half:{form}}"
-    return f"{cell:{form}}"
+        return f"{_number(cell.value, form)} +- {cell.half:{form}}"
+    return _number(cell, form)
+
+
+def _number(value: float, form: str) -> str:
+    """Formatted, and a zero without a sign."""
+    text = f"{value:{form}}"
+    return text[1:] if text.startswith("-") and not any(digit in text for digit in "123456789") else text

@@ -29,7 +29,8 @@ def over_the_strength() -> Step:
             "by the closed form.",
             "rho = 0: two maps that know nothing of each other. rho = 0.9: two maps drawn to the same wrong keys.",
         ),
-        formula="signal-to-noise = |p1 - lam p2| / E|a1 - lam a2|        p: weight of the match, a: of another key",
+        formula="signal-to-noise = |p1 - lam p2| / E|a1 - lam a2|\n"
+        "p: weight of the match, a: weight of another key, in the two maps",
         table=Table(tuple(columns), [_strength_row(s) for s in STRENGTHS]),
         charts=(_strength_chart(),),
         corrections=(

@@ -91,7 +91,7 @@ def _show_parts(chosen: Iterator[Part], whole: bool, show: Callable[[str], None]
             with _working(f"part {one.number}, step {index}"):
                 made = step()
             show(terminal.step(made, f"{one.number}.{index}"))
-    show(terminal.closing() if whole else terminal.hint(number=one.number))
+    show(terminal.closing() if whole else terminal.hint())
 
 
 def _show_exercises(chosen: Iterator[Part], answer: bool, show: Callable[[str], None]) -> None:

@@ -46,8 +46,9 @@ def half_the_heads() -> Step:
             "Pairs are adjacent: head i owns the query maps 2i and 2i + 1. Some checkpoints pair i with i + H instead; "
             "mixing the two up gives no error, only a wrong model.",
         ),
-        formula="head = (1 - lambda_init) RMSNorm((softmax(q1 k1^T / sqrt d) - lambda softmax(q2 k2^T / sqrt d)) v)\n"
-        "out  = concat(heads) Wo                                   v has width 2d",
+        formula="A    = softmax(q1 k1^T / sqrt d) - lambda softmax(q2 k2^T / sqrt d)\n"
+        "head = (1 - lambda_init) RMSNorm(A v)\n"
+        "out  = concat(heads) Wo                        v has width 2d",
         table=Table((Column("one layer"), Column("baseline", "derived", ","), Column("V1", "derived", ",")), rows),
         corrections=(
             "'V1 halves the value cache.' It has half as many values of twice the width: the cache is the baseline's.",

@@ -73,11 +73,12 @@ def exercises(part: Part, asked: Iterable[Exercise], answer: bool) -> str:
         pieces.append(_hanging(one.question, f"{part.number}.{index}  "))
         if answer:
             pieces.append(textwrap.indent(_hanging(one.answer, "Answer: "), "     "))
-    return "\n" + "\n\n".join(pieces if answer else [*pieces, f"Answers: diffattn lesson {part.number} --answer"])
+    return "\n" + "\n\n".join(pieces if answer else [*pieces, "The answers: --answer"])
 
 
-def hint(number: int) -> str:
-    return f"\nExercises: diffattn lesson {number} --exercise. With curves: diffattn lesson {number} --html FILE"
+def hint() -> str:
+    """What else there is."""
+    return "\nExercises: add --exercise, or --answer for their answers too. A page with curves: --html FILE"
 
 
 def closing() -> str:
@@ -97,7 +98,7 @@ def closing() -> str:
         *readings,
         "\n" + _heading("What comes next", "="),
         _filled(words.NEXT),
-        "\nExercises: diffattn lesson --exercise. As a page with curves: diffattn lesson --html FILE",
+        hint(),
     ]
     return "\n" + "\n".join(pieces)
 

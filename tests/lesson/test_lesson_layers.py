@@ -61,7 +61,7 @@ def test_v1(kv_heads, norm, layer_idx):
     loaded(real, **projections(plain), **dict(zip(names, plain.vectors, strict=True)), **more)
     x = matrix(rng, 7, stream)
     torch.testing.assert_close(tensor(plain(x)), run(real, x), **CLOSE)
-    assert plain.lam == pytest.approx(float(real.lambda_value()), rel=1e-12)
+    assert plain.lam == pytest.approx(real.lambda_value().item(), rel=1e-12)
 
 
 @pytest.mark.parametrize("kv_heads", [1, 2, 4])

@@ -27,6 +27,8 @@ _MODULES = (
     "decoding",
 )
 FIRST, LAST = 1, len(_MODULES)
+#: Seconds of silence after which a step says that it is being computed.
+PATIENCE = 2.0
 
 
 def part(number: int) -> Part:
@@ -114,8 +116,8 @@ def _write(path: Path, chosen: Iterator[Part], whole: bool) -> None:
 
 @contextmanager
 def _working(what: str) -> Iterator[None]:
-    """Say on standard error that something is still being computed, where it takes longer than two seconds."""
-    notice = threading.Timer(2.0, lambda: print(f"working on {what}", file=sys.stderr, flush=True))
+    """Say on standard error that something is still being computed, where it takes long."""
+    notice = threading.Timer(PATIENCE, lambda: print(f"working on {what}", file=sys.stderr, flush=True))
     notice.daemon = True
     notice.start()
     try:

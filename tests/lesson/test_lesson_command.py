@@ -73,7 +73,8 @@ def test_the_command_loads_nothing_heavy():
     assert done.returncode == 0, done.stderr
     modules = set(done.stdout.rpartition("modules ")[2].split())
     assert not modules & set(HEAVY)
-    assert "diffattn.lesson.counting" in modules and "diffattn.lesson.sweep" not in modules
+    assert "diffattn.lesson.counting" in modules
+    assert "diffattn.lesson.sweep" not in modules
 
 
 def test_the_command_and_the_script_say_the_same(capsys):
@@ -90,9 +91,12 @@ def test_answers_show_what_exercises_hide(capsys):
     assert call("6", "--answer") == 0
     answered = capsys.readouterr().out
     for one in part(6).exercises():
-        assert one.question[:40] in asked and one.question[:40] in answered
-        assert one.answer[:40] in answered and one.answer[:40] not in asked
-    assert "Answer: " in answered and "Answer: " not in asked
+        assert one.question[:40] in asked
+        assert one.question[:40] in answered
+        assert one.answer[:40] in answered
+        assert one.answer[:40] not in asked
+    assert "Answer: " in answered
+    assert "Answer: " not in asked
 
 
 def test_without_a_number_exercises_of_all_parts(capsys):
@@ -115,10 +119,12 @@ def test_a_page_that_cannot_be_written(tmp_path, capsys):
     for target in (tmp_path, tmp_path / "missing" / "page.html"):
         assert call("2", "--html", str(target)) == 2
         error = capsys.readouterr().err
-        assert error.startswith("diffattn: the page ") and error.count("\n") == 1
+        assert error.startswith("diffattn: the page ")
+        assert error.count("\n") == 1
     done = bare("2", "--html", str(tmp_path / "missing" / "page.html"))
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("lesson: the page ") and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("lesson: the page ")
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_page_and_exercises_at_once_are_refused(tmp_path):
@@ -130,7 +136,8 @@ def test_a_page_and_exercises_at_once_are_refused(tmp_path):
 def test_a_wrong_command_line_is_one_line(arguments):
     done = bare(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("lesson: ") and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("lesson: ")
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_reader_that_goes_away_is_no_traceback():
@@ -170,7 +177,8 @@ def test_the_text_is_ascii_and_fits(made, monkeypatch):
 def test_it_follows_a_narrow_terminal(made, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     prose = [line for line in whole(made).splitlines() if line.startswith("Shows: ")]
-    assert prose and all(len(line) <= 60 for line in prose)
+    assert prose
+    assert all(len(line) <= 60 for line in prose)
 
 
 def test_what_stands_around_the_parts(monkeypatch):

@@ -85,7 +85,8 @@ def test_it_is_light_and_dark_and_in_the_shared_style(text):
     assert shared in text
     assert "prefers-color-scheme: dark" in text
     used = set(re.findall(r"var\((--[a-z0-9-]+)\)", text))
-    assert used and all(f"{name}:" in shared for name in used)
+    assert used
+    assert all(f"{name}:" in shared for name in used)
 
 
 def test_curves_are_labelled(read, made):
@@ -94,14 +95,16 @@ def test_curves_are_labelled(read, made):
     assert len(drawn) == len(charts) > 10
     for attributes, chart in zip(drawn, charts, strict=True):
         assert attributes["aria-label"].startswith(chart.title)
-        assert chart.x in attributes["aria-label"] and chart.y in attributes["aria-label"]
+        assert chart.x in attributes["aria-label"]
+        assert chart.y in attributes["aria-label"]
     assert all("aria-hidden" in a for a in read.all("svg") if a.get("role") != "img")
     assert [number for number in (1, 3, 5, 6, 9) if not any(s.charts for s in made[number - 1][1])] == []
 
 
 def test_tables_have_scopes_and_say_what_is_measured(read):
     assert {a.get("scope") for a in read.all("th")} == {"col", "row"}
-    assert "measured" in read.inside["small"] and "derived" in read.inside["small"]
+    assert "measured" in read.inside["small"]
+    assert "derived" in read.inside["small"]
 
 
 def test_answers_are_hidden_and_questions_are_not(read, made):
@@ -137,7 +140,8 @@ def test_a_figure_has_axes_legend_and_intervals():
     for label in ("1K", "4K", "256K", "across", "up"):
         assert label in read.inside["text"]
     assert read.inside["title"] == "T"
-    assert "a, derived" in read.inside["span"] and "a, measured" in read.inside["span"]
+    assert "a, derived" in read.inside["span"]
+    assert "a, measured" in read.inside["span"]
     assert len(read.all("polyline")) == 1
     assert len(read.all("circle")) == 3  # two points, and one in the legend
 
@@ -146,7 +150,8 @@ def test_a_figure_has_axes_legend_and_intervals():
 def test_points_stay_inside_the_frame(y_log):
     read = Reader(figure(chart(y_log=y_log)))
     for circle in read.all("circle"):
-        assert 0 <= float(circle["cx"]) <= 640 and 0 <= float(circle["cy"]) <= 340
+        assert 0 <= float(circle["cx"]) <= 640
+        assert 0 <= float(circle["cy"]) <= 340
     for line in read.all("line"):
         assert all(0 <= float(line[name]) <= 640 for name in ("x1", "x2", "y1", "y2"))
 

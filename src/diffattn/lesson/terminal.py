@@ -72,7 +72,7 @@ def exercises(part: Part, asked: Iterable[Exercise], answer: bool) -> str:
     for index, one in enumerate(asked, 1):
         pieces.append(_hanging(one.question, f"{part.number}.{index}  "))
         if answer:
-            pieces.append(textwrap.indent(_hanging(one.answer, "Answer: "), "     "))
+            pieces.append(_hanging(one.answer, "     Answer: "))
     return "\n" + "\n\n".join(pieces if answer else [*pieces, "The answers: --answer"])
 
 

@@ -50,9 +50,9 @@ def _step(span: float) -> float:
 
 
 def _log_ticks(low: float, high: float) -> tuple[float, ...]:
-    """Powers of ten, with 2 and 5 between them where there would be too few."""
+    """Powers of ten, with round numbers between them where there would be too few."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    for factors in ((1,), (1, 3), (1, 2, 5)):
+    for factors in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 7)):
         ticks = tuple(factor * 10.0**power for power in powers for factor in factors)
         inside = tuple(tick for tick in ticks if low <= tick <= high)
         if len(inside) >= 4:

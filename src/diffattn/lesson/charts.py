@@ -11,7 +11,7 @@ from diffattn.lesson.part import Chart, Series
 __all__ = ["figure"]
 
 WIDTH, HEIGHT = 640, 340
-LEFT, RIGHT, TOP, BOTTOM = 66, 14, 12, 50
+LEFT, RIGHT, TOP, BOTTOM = 66, 24, 12, 50
 DASHES = ("none", "9 4", "2 3", "9 3 2 3", "5 5", "14 4")
 
 
@@ -20,8 +20,8 @@ def figure(chart: Chart) -> str:
     styles = _styles(chart)
     legend = "".join(f"<span>{_sample(s, styles[s.name])} {escape(s.name)}</span>" for s in chart.series)
     return (
-        f'<figure class="plot"><h4>{escape(chart.title)}</h4>\n<div class="legend">{legend}</div>\n'
-        f"{_svg(chart, styles)}</figure>"
+        f'<figure><h4>{escape(chart.title)}</h4>\n<div class="legend">{legend}</div>\n'
+        f'<div class="plot">{_svg(chart, styles)}</div></figure>'
     )
 
 

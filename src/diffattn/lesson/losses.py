@@ -10,7 +10,7 @@ from diffattn.planning.noise_model import losing_strength
 
 __all__ = ["headphones", "where_it_loses"]
 
-LAMBDAS = (1.0, 0.8, 0.5)
+LAMBDAS, STRENGTHS = (1.0, 0.8, 0.5), (0.5, 0.9, 1.1, 1.5)
 SECOND_MARGINS = (0.0, 2.0, 3.0, 3.5, 4.0, 5.0)
 
 
@@ -27,18 +27,8 @@ def where_it_loses() -> Step:
         ),
         formula="lambda loses above s sqrt(1 - rho):   "
         + ",  ".join(f"{lam:g}: {losing_strength(lam):.3f}" for lam in LAMBDAS),
-        table=Table(tuple(columns), [_losing_row(s) for s in (0.5, 0.9, 1.1, 1.5)]),
-        charts=(
-            Chart(
-                title="Gain of a fixed lambda, independent maps",
-                x="strength of the noise s",
-                y="gain over softmax (below 1: it loses)",
-                series=tuple(
-                    Series(f"lambda {lam:g}", "derived", [(x / 50, model(x / 50, 0).gain(lam)) for x in range(10, 81)])
-                    for lam in LAMBDAS
-                ),
-            ),
-        ),
+        table=Table(tuple(columns), [_losing_row(s) for s in STRENGTHS]),
+        charts=(_losing_chart(),),
         shows=f"Lambda 1, 0.8 and 0.5 lose above {edges}; the best lambda never loses while the second map holds less "
         "of the match.",
     )
@@ -46,6 +36,20 @@ def where_it_loses() -> Step:
 
 def _losing_row(s: float) -> tuple[Cell, ...]:
     return s, *(cell for lam in LAMBDAS for cell in (gain(s, 0.0, lam), model(s, 0.0).gain(lam)))
+
+
+def _losing_chart() -> Chart:
+    fine = [x / 50 for x in range(20, 81)]
+    series = [Series("softmax", "derived", [(s, 1.0) for s in fine])]
+    for lam in LAMBDAS:
+        curve, points = [(s, model(s, 0).gain(lam)) for s in fine], [(s, gain(s, 0.0, lam)) for s in STRENGTHS]
+        series += pair(f"lambda {lam:g}", curve, points)
+    return Chart(
+        title="Gain of a fixed lambda, independent maps",
+        x="strength of the noise s",
+        y="gain over softmax (below 1: it loses)",
+        series=tuple(series),
+    )
 
 
 def headphones() -> Step:
@@ -63,7 +67,7 @@ def headphones() -> Step:
             "Headphones that cancel noise have a second microphone. It hears the street and not the music; what it "
             "hears is subtracted. Differential attention is like that as long as its second map hears the noise alone.",
             "Nothing guarantees this. What both maps hold is removed, the match included. Here the match gets a margin "
-            f"m2 in the second map too (m1 = {MARGIN:g}, s = 1, rho = 0.9, lambda = 0.8). Past m1 the match "
+            f"m2 in the second map too (m1 = {MARGIN:g}, s = 1, rho = 0.9, lambda = 0.8). Soon past m1 the match "
             "comes out upside down, with a weight below 0: the second map has become the signal.",
         ),
         table=Table(

@@ -63,6 +63,12 @@ def test_the_whole_lesson_imports_the_standard_library_alone(tmp_path):
     assert set(done.stdout.split()) <= {"__main__", "diffattn"}
 
 
+def test_no_module_of_the_lesson_stands_for_one_of_the_standard_library():
+    """Run by its path, the script has its own folder on the path, before the standard library."""
+    names = {path.stem for path in SCRIPT.parent.glob("*.py")}
+    assert not names & set(sys.stdlib_module_names)
+
+
 def test_the_command_loads_nothing_heavy():
     program = (
         "import sys; from diffattn.cli.main import main\n"
@@ -83,6 +89,12 @@ def test_the_command_and_the_script_say_the_same(capsys):
     assert script(["7"]) == 0
     assert capsys.readouterr().out == shown
     assert "541,065,216" in shown
+
+
+def test_the_script_runs_without_isolation_too():
+    done = subprocess.run([sys.executable, str(SCRIPT), "8"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "Part 8. Grouped queries" in done.stdout
 
 
 def test_answers_show_what_exercises_hide(capsys):

@@ -11,7 +11,7 @@ __all__ = ["command"]
 
 
 def command(
-    number: Annotated[int | None, typer.Argument(metavar="[N]", help="One part, 1 to 9.", show_default="all")] = None,
+    number: Annotated[int | None, typer.Argument(metavar="N", help="One part, 1 to 9.", show_default="all")] = None,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write one self-contained page with curves instead.")
     ] = None,
@@ -31,4 +31,4 @@ def command(
     """
     from diffattn.lesson.course import teach
 
-    teach(number, html=html, exercise=exercise, answer=answer, show=lambda text: print(text, flush=True))
+    teach(number, html=html, exercise=exercise, answer=answer)

@@ -48,13 +48,18 @@ def parts(number: int | None = None) -> Iterator[Part]:
     return map(part, range(FIRST, LAST + 1) if number is None else [number])
 
 
+def say(text: str) -> None:
+    """Print at once, for whoever reads along through a pipe."""
+    print(text, flush=True)
+
+
 def teach(
     number: int | None = None,
     *,
     html: Path | None = None,
     exercise: bool = False,
     answer: bool = False,
-    show: Callable[[str], None] = print,
+    show: Callable[[str], None] = say,
 ) -> None:
     """Walk through the lesson.
 
@@ -68,9 +73,9 @@ def teach(
     Raises:
         UserError: no such part, a file that cannot be written, or a page asked for together with exercises.
     """
-    chosen = parts(number)
     if number is not None:
-        part(number)
+        part(number)  # refuse it before anything is shown
+    chosen = parts(number)
     if html is not None and (exercise or answer):
         raise UserError("the page has the exercises already: leave out --exercise and --answer, or --html")
     if html is not None:
@@ -101,6 +106,8 @@ def _show_exercises(chosen: Iterator[Part], answer: bool, show: Callable[[str], 
 
     for one in chosen:
         show(terminal.exercises(one, one.exercises(), answer))
+    if not answer:
+        show("\nThe answers: --answer")
 
 
 def _write(path: Path, chosen: Iterator[Part], whole: bool) -> None:

@@ -80,7 +80,7 @@ def flops_and_bytes() -> Step:
         ),
         corrections=(
             "'V1 must load the value cache twice.' The official calls do. One ordinary call with queries [q1, 0] and "
-            "[0, q2] against keys [k1, k2] reads the cache once.",
+            "[0, q2] against keys [k1, k2] reads the cache once; the zeros cost arithmetic, not bytes.",
             "'vLLM and SGLang integration is under way.' vLLM removed its differential backend in 0.11, SGLang has "
             "none. V2 needs none: it is an ordinary call and a subtraction.",
         ),

@@ -63,8 +63,9 @@ def lambda_by_layer() -> Step:
     return Step(
         heading="Lambda and its schedule",
         text=(
-            "lambda is one number a layer, shared by all its heads. It comes from four learned vectors of width d, so "
-            "that a gradient can move it quickly, and starts near lambda_init, which rises with depth.",
+            "lambda is one number a layer, shared by all its heads. It comes from four learned vectors of width d, "
+            "which keeps its learning in step with the other weights', say the authors. It starts near lambda_init, "
+            "which rises with depth.",
             f"The vectors start as N(0, 0.1^2). Drawn 400 times with d = {WIDTH}:",
         ),
         formula="lambda = exp(lq1.lk1) - exp(lq2.lk2) + lambda_init\n"

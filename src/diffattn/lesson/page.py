@@ -137,7 +137,7 @@ def _row(row: tuple[Cell, ...], columns: tuple[Column, ...]) -> str:
 
 def _exercise(number: str, one: Exercise) -> str:
     return (
-        f"<p><b>{number}</b> {_prose(one.question)}</p>\n"
+        f"<p><b>Exercise {number}.</b> {_prose(one.question)}</p>\n"
         f"<details><summary>Answer to {number}</summary><p>{_prose(one.answer)}</p></details>\n"
     )
 

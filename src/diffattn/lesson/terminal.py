@@ -70,10 +70,10 @@ def exercises(part: Part, asked: Iterable[Exercise], answer: bool) -> str:
     """A part's exercises, with or without their answers."""
     pieces = [_heading(f"Part {part.number}. {part.title}: exercises", "-")]
     for index, one in enumerate(asked, 1):
-        pieces.append(_hanging(one.question, f"{part.number}.{index}  "))
+        pieces.append(_hanging(one.question, f"Exercise {part.number}.{index}  "))
         if answer:
-            pieces.append(_hanging(one.answer, "     Answer: "))
-    return "\n" + "\n\n".join(pieces if answer else [*pieces, "The answers: --answer"])
+            pieces.append(_hanging(one.answer, "  Answer: "))
+    return "\n" + "\n\n".join(pieces)
 
 
 def hint() -> str:

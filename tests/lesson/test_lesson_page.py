@@ -159,7 +159,7 @@ def test_points_stay_inside_the_frame(y_log):
 def test_axes():
     assert axis([0.0, 1.0], False).ticks == pytest.approx((0, 0.2, 0.4, 0.6, 0.8, 1.0))
     assert axis([1.0, 1000.0], True).ticks == (1, 10, 100, 1000)
-    assert axis([20.0, 60.0], True).ticks == (20, 50)
+    assert axis([20.0, 60.0], True).ticks == (20, 30, 40, 50)
     assert axis([3.0, 3.0], False).ticks[0] <= 3 <= axis([3.0, 3.0], False).ticks[-1]
     found = axis([1.0, 100.0], True)
     assert found.place(10) == pytest.approx(0.5)

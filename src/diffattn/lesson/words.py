@@ -83,8 +83,9 @@ WHEN = (
 )
 
 NEXT = (
-    "Native sparse attention (DeepSeek, 2025, arXiv:2502.11089): instead of subtracting what is irrelevant, do not look at it. Keys are read as "
-    "compressed blocks, as a few selected blocks and as a local window, and the choice is trained with the model."
+    "Native sparse attention (DeepSeek, 2025, arXiv:2502.11089): instead of subtracting what is irrelevant, do not "
+    "look at it. Keys are read as compressed blocks, as a few selected blocks and as a local window, and the choice "
+    "is trained with the model."
 )
 
 GLOSSARY = (

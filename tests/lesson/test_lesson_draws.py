@@ -75,7 +75,8 @@ def test_sharpened_is_drawn_with_sharper_scores():
 
 
 def test_the_jackknife_of_a_mean_is_its_standard_error():
-    values = [random.Random(6).gauss(0, 1) for _ in range(30)]
+    rng = random.Random(6)
+    values = [rng.gauss(0, 1) for _ in range(30)]
     found = mean(values)
     assert found.value == pytest.approx(statistics.mean(values))
     assert found.error == pytest.approx(statistics.stdev(values) / math.sqrt(30))

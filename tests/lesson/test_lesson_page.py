@@ -14,7 +14,7 @@ from diffattn.lesson import page
 from diffattn.lesson.axes import axis, short
 from diffattn.lesson.charts import figure
 from diffattn.lesson.estimates import Estimate
-from diffattn.lesson.part import Chart, Series
+from diffattn.lesson.part import Chart, Column, Exercise, Part, Series, Step, Table
 
 VOID = {"meta", "br", "circle", "line", "polyline"}
 
@@ -122,6 +122,20 @@ def test_one_part_alone(made):
     read = Reader(page.render(made[4:5], whole=False))
     assert read.inside["h1"].startswith("Part 5")
     assert "dl" not in read.inside
+
+
+def test_what_is_said_is_text_and_no_markup():
+    said = 'a < b & "c" +- <script>'
+    table = Table((Column(said), Column("x", "measured", ".1f")), [(said, Estimate(1.0, 0.1, 9))])
+    step = Step(heading=said, text=(said,), formula=said, table=table, corrections=(said,), shows=said)
+    one = Part(number=1, title=said, minutes=1, aim=said, steps=(), exercises=tuple)
+    read = Reader(page.render([(one, [step], [Exercise(said, said)])], whole=False))
+    assert not read.all("script")
+    assert said in read.inside["h3"]
+    assert said in read.inside["pre"]
+    for tag in ("p", "details"):
+        assert said.replace("+-", "±") in read.inside[tag]
+    assert "1.0 ± 0.2" in read.inside["td"]
 
 
 def chart(**changes):

@@ -139,6 +139,12 @@ def test_a_page_that_cannot_be_written(tmp_path, capsys):
     assert done.stderr.count("\n") == 1
 
 
+def test_a_page_that_cannot_be_written_is_refused_before_any_work(tmp_path, monkeypatch):
+    monkeypatch.setattr(course, "part", lambda number: pytest.fail("computed in vain"))
+    with pytest.raises(UserError, match="cannot be written"):
+        teach(html=tmp_path / "missing" / "page.html")
+
+
 def test_a_page_and_exercises_at_once_are_refused(tmp_path):
     with pytest.raises(UserError, match="leave out --exercise"):
         teach(1, html=tmp_path / "page.html", exercise=True)

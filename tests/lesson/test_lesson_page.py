@@ -158,6 +158,9 @@ def test_a_figure_has_axes_legend_and_intervals():
     assert "a, measured" in read.inside["span"]
     assert len(read.all("polyline")) == 1
     assert len(read.all("circle")) == 3  # two points, and one in the legend
+    intervals = [a for a in read.all("line") if a["x1"] == a["x2"] and a["stroke"] == "var(--series-0)"]
+    assert len(intervals) == 2
+    assert all(float(a["y1"]) > float(a["y2"]) for a in intervals)
 
 
 @pytest.mark.parametrize("y_log", [True, False])

@@ -140,7 +140,10 @@ def test_a_page_that_cannot_be_written(tmp_path, capsys):
 
 
 def test_a_page_that_cannot_be_written_is_refused_before_any_work(tmp_path, monkeypatch):
-    monkeypatch.setattr(course, "part", lambda number: pytest.fail("computed in vain"))
+    def unwanted(number):
+        pytest.fail("computed in vain")
+
+    monkeypatch.setattr(course, "part", unwanted)
     with pytest.raises(UserError, match="cannot be written"):
         teach(html=tmp_path / "missing" / "page.html")
 

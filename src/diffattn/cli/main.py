@@ -26,6 +26,7 @@ COMMANDS = {
     "evaluate": "Measure the perplexity of a trained model.",
     "generate": "Let a trained model go on with a text.",
     "plan": "Say what differential attention would cost and bring for a model, and whether to use it.",
+    "lesson": "Teach differential attention: what is measured beside what is derived.",
     "doctor": "Say what is installed, and which backends serve here and why not.",
 }
 

@@ -1,0 +1,1 @@
+"""A lesson on differential attention, with the standard library alone: `python src/diffattn/lesson/main.py`."""

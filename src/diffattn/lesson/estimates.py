@@ -1,0 +1,59 @@
+"""A measured number with its interval."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import truediv
+
+__all__ = ["Estimate", "estimate", "mean", "ratio"]
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Attributes: the value, its standard error, and the number of independent draws behind it (2 or more)."""
+
+    value: float
+    error: float
+    draws: int
+
+    @property
+    def half(self) -> float:
+        """Half the width of the 95 % interval, by Student's t."""
+        return _student(self.draws - 1) * self.error
+
+
+def estimate(statistic: Callable[..., float], *columns: Sequence[float]) -> Estimate:
+    """A statistic of the columns' means, with the jackknife's standard error: how it moves when one draw is left out.
+
+    Args:
+        statistic: takes one mean for each column.
+        columns: one number for each draw, all of one length.
+    """
+    count = len(columns[0])
+    totals = [math.fsum(column) for column in columns]
+    value = statistic(*(total / count for total in totals))
+    left = [
+        statistic(*((total - out) / (count - 1) for total, out in zip(totals, draw, strict=True)))
+        for draw in zip(*columns, strict=True)
+    ]
+    middle = math.fsum(left) / count
+    spread = math.fsum((x - middle) ** 2 for x in left)
+    return Estimate(value, math.sqrt(spread * (count - 1) / count), count)
+
+
+def mean(values: Sequence[float]) -> Estimate:
+    return estimate(lambda x: x, values)
+
+
+def ratio(above: Sequence[float], below: Sequence[float]) -> Estimate:
+    """The ratio of the two means. (A mean of ratios would be another number, and is drawn off by small divisors.)"""
+    return estimate(truediv, above, below)
+
+
+def _student(freedom: int) -> float:
+    """The 97.5 % point of Student's t by its expansion about the normal's, good to 1 % from 3 degrees of freedom."""
+    z = 1.959964
+    terms = (z, (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
+    return sum(term / freedom**power for power, term in enumerate(terms))

@@ -1,0 +1,78 @@
+"""Part 9, continued: a decode step timed on this machine, in plain Python."""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from collections.abc import Callable
+
+from diffattn.lesson.attention import Heads, diff_attention, softmax_attention, subtract
+from diffattn.lesson.counting import ordinary
+from diffattn.lesson.examples import random_heads
+from diffattn.lesson.grouped import interleaved
+from diffattn.lesson.part import Cell, Column, Step, Table
+from diffattn.planning.attention import variant
+
+__all__ = ["a_measured_step", "measured_steps"]
+
+TOKENS, HEADS, KV_HEADS, WIDTH, ROUNDS = 512, 8, 2, 32, 9
+
+
+def a_measured_step() -> Step:
+    small = ordinary(KV_HEADS, heads=HEADS, width=HEADS * WIDTH)
+    second, times = variant(small, "v2"), measured_steps()
+    rows: list[tuple[Cell, ...]] = []
+    for name, combined in (("V2, two products", False), ("V2, maps combined first", True)):
+        ratios = [v2 / base for v2, base in zip(times[name], times["baseline"], strict=True)]
+        low, middle, high = statistics.quantiles(ratios, n=4)
+        rows.append((name, second.pair_flops(combined=combined) / small.pair_flops(), middle, low, high))
+    speed = TOKENS * small.pair_flops() / statistics.median(times["baseline"])
+    return Step(
+        heading="A step measured on this machine",
+        text=(
+            f"One query token, {HEADS} heads of {WIDTH} on {KV_HEADS} key/value heads, {TOKENS} cached tokens, in "
+            f"plain Python; {ROUNDS} rounds in which baseline and V2 take turns, the ratio taken in each. The "
+            f"baseline's step took {1e3 * statistics.median(times['baseline']):.0f} ms: {speed / 1e6:.0f} MFLOP/s.",
+            "Plain Python spends its time on arithmetic: memory could feed it far faster. "
+            "So the prediction is the ratio of FLOPs, and V2 is NOT free here. A machine bound by "
+            "memory would take the same time for both, since both read the same bytes.",
+        ),
+        table=Table(
+            (
+                Column("step over the baseline's"),
+                Column("by FLOPs", "derived", ".2f"),
+                Column("median", "measured", ".2f"),
+                Column("lower quartile", "measured", ".2f"),
+                Column("upper quartile", "measured", ".2f"),
+            ),
+            rows,
+        ),
+        shows="Bound by arithmetic, V2's attention takes about twice the baseline's time. FLOPs alone predict the "
+        "combined form less well: a FLOP of a product with V does not cost here what one of the scores costs.",
+    )
+
+
+def measured_steps() -> dict[str, list[float]]:
+    """Seconds of each step in each round, taken in turn so that what disturbs one disturbs all."""
+    rng = random.Random(9)
+    q1, q2 = (random_heads(rng, HEADS, 1, WIDTH) for _ in range(2))
+    k, v = (random_heads(rng, KV_HEADS, TOKENS, WIDTH) for _ in range(2))
+    steps: dict[str, Callable[[], Heads]] = {
+        "baseline": lambda: softmax_attention(q1, k, v),
+        "V2, two products": lambda: _subtracted(softmax_attention(interleaved(q1, q2), k, v)),
+        "V2, maps combined first": lambda: diff_attention(q1, q2, k, v, 0.5),
+    }
+    rounds = [{name: _seconds(step) for name, step in steps.items()} for _ in range(ROUNDS + 1)][1:]
+    return {name: [seconds[name] for seconds in rounds] for name in steps}
+
+
+def _subtracted(maps: Heads) -> Heads:
+    pairs = zip(maps[0::2], maps[1::2], strict=True)
+    return [subtract(first, second, [0.5] * len(first)) for first, second in pairs]
+
+
+def _seconds(step: Callable[[], Heads]) -> float:
+    start = time.perf_counter()
+    step()
+    return time.perf_counter() - start

@@ -1,0 +1,218 @@
+"""The page: well formed, self-contained, accessible, and written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from diffattn.errors import UserError
+from diffattn.lesson import page
+from diffattn.lesson.axes import axis, short
+from diffattn.lesson.charts import figure
+from diffattn.lesson.estimates import Estimate
+from diffattn.lesson.part import Chart, Column, Exercise, Part, Series, Step, Table
+
+VOID = {"meta", "br", "circle", "line", "polyline"}
+
+
+class Reader(HTMLParser):
+    """Checks the nesting, and keeps elements and the text in them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict]] = []
+        self.inside: dict[str, str] = {}
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        for tag in set(self.open):
+            self.inside[tag] = self.inside.get(tag, "") + data
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+@pytest.fixture(scope="module")
+def text(made):
+    return page.render(made, whole=True)
+
+
+@pytest.fixture(scope="module")
+def read(text):
+    return Reader(text)
+
+
+def test_it_is_well_formed_and_runs_and_fetches_nothing(text, read):
+    tags = {tag for tag, _ in read.elements}
+    assert not tags & {"script", "link", "img", "iframe", "object", "embed", "form", "base"}
+    assert not re.search(r"url\(|@import|javascript:", text)
+    for _, attributes in read.elements:
+        assert not {"src", "srcset", "xlink:href"} & set(attributes)
+        assert not [name for name in attributes if name.startswith("on")]
+        assert attributes.get("href", "#").startswith(("#", "https://arxiv.org/abs/"))
+
+
+def test_links_on_the_page_lead_somewhere(read):
+    places = {attributes["id"] for _, attributes in read.elements if "id" in attributes}
+    assert len(places) == len([1 for _, attributes in read.elements if "id" in attributes])
+    links = [a["href"][1:] for a in read.all("a") if a["href"].startswith("#")]
+    assert links == [f"part-{number}" for number in range(1, 10)]
+    assert set(links) <= places
+
+
+def test_it_is_light_and_dark_and_in_the_shared_style(text):
+    import diffattn
+
+    shared = (Path(diffattn.__file__).parent / "report" / "style.css").read_text()
+    assert shared in text
+    assert "prefers-color-scheme: dark" in text
+    used = set(re.findall(r"var\((--[a-z0-9-]+)\)", text))
+    assert used
+    assert all(f"{name}:" in shared for name in used)
+
+
+def test_curves_are_labelled(read, made):
+    charts = [chart for _, walked, _ in made for step in walked for chart in step.charts]
+    drawn = [attributes for attributes in read.all("svg") if attributes.get("role") == "img"]
+    assert len(drawn) == len(charts) > 10
+    for attributes, chart in zip(drawn, charts, strict=True):
+        assert attributes["aria-label"].startswith(chart.title)
+        assert chart.x in attributes["aria-label"]
+        assert chart.y in attributes["aria-label"]
+    assert all("aria-hidden" in a for a in read.all("svg") if a.get("role") != "img")
+    assert [number for number in (1, 3, 5, 6, 9) if not any(s.charts for s in made[number - 1][1])] == []
+
+
+def test_tables_have_scopes_and_say_what_is_measured(read):
+    assert {a.get("scope") for a in read.all("th")} == {"col", "row"}
+    assert "measured" in read.inside["small"]
+    assert "derived" in read.inside["small"]
+
+
+def test_answers_are_hidden_and_questions_are_not(read, made):
+    hidden = " ".join(read.inside["details"].split())
+    seen = " ".join(read.inside["p"].split())
+    for _, _, exercises in made:
+        for one in exercises:
+            assert " ".join(one.answer.split()) in hidden
+            assert " ".join(one.question.split()) in seen
+            assert " ".join(one.question.split()) not in hidden
+    assert all("open" not in attributes for attributes in read.all("details"))
+
+
+def test_one_part_alone(made):
+    read = Reader(page.render(made[4:5], whole=False))
+    assert read.inside["h1"].startswith("Part 5")
+    assert "dl" not in read.inside
+
+
+def test_what_is_said_is_text_and_no_markup():
+    said = 'a < b & "c" +- <script>'
+    table = Table((Column(said), Column("x", "measured", ".1f")), [(said, Estimate(1.0, 0.1, 9))])
+    step = Step(heading=said, text=(said,), formula=said, table=table, corrections=(said,), shows=said)
+    one = Part(number=1, title=said, minutes=1, aim=said, steps=(), exercises=tuple)
+    read = Reader(page.render([(one, [step], [Exercise(said, said)])], whole=False))
+    assert not read.all("script")
+    assert said in read.inside["h3"]
+    assert said in read.inside["pre"]
+    for tag in ("p", "details"):
+        assert said.replace("+-", "±") in read.inside[tag]
+    assert "1.0 ± 0.2" in read.inside["td"]
+
+
+def chart(**changes):
+    points = [(1000.0, Estimate(10.0, 1.0, 20)), (256_000.0, Estimate(0.5, 1.0, 20))]
+    series = (
+        Series("a, derived", "derived", [(1000.0, 10.0), (256_000.0, 1.0)]),
+        Series("a, measured", "measured", points),
+    )
+    settings = {"title": "T", "x": "across", "y": "up", "series": series, "x_log": True, "y_log": True}
+    return Chart(**{**settings, **changes})
+
+
+def test_a_figure_has_axes_legend_and_intervals():
+    drawn = figure(chart(x_ticks=(1_000, 4_000, 256_000)))
+    read = Reader(drawn)
+    for label in ("1K", "4K", "256K", "across", "up"):
+        assert label in read.inside["text"]
+    assert read.inside["title"] == "T"
+    assert "a, derived" in read.inside["span"]
+    assert "a, measured" in read.inside["span"]
+    assert len(read.all("polyline")) == 1
+    assert len(read.all("circle")) == 3  # two points, and one in the legend
+    intervals = [a for a in read.all("line") if a["x1"] == a["x2"] and a["stroke"] == "var(--series-0)"]
+    assert len(intervals) == 2
+    assert all(float(a["y1"]) > float(a["y2"]) for a in intervals)
+
+
+@pytest.mark.parametrize("y_log", [True, False])
+def test_points_stay_inside_the_frame(y_log):
+    read = Reader(figure(chart(y_log=y_log)))
+    for circle in read.all("circle"):
+        assert 0 <= float(circle["cx"]) <= 640
+        assert 0 <= float(circle["cy"]) <= 340
+    for line in read.all("line"):
+        assert all(0 <= float(line[name]) <= 640 for name in ("x1", "x2", "y1", "y2"))
+
+
+def test_axes():
+    assert axis([0.0, 1.0], False).ticks == pytest.approx((0, 0.2, 0.4, 0.6, 0.8, 1.0))
+    assert axis([1.0, 1000.0], True).ticks == (1, 10, 100, 1000)
+    assert axis([20.0, 60.0], True).ticks == (20, 30, 40, 50)
+    assert axis([3.0, 3.0], False).ticks[0] <= 3 <= axis([3.0, 3.0], False).ticks[-1]
+    found = axis([1.0, 100.0], True)
+    assert found.place(10) == pytest.approx(0.5)
+    assert [short(x) for x in (0.1, 0.30000000000000004, 12, 1000, 256_000, 2e6)] == [
+        "0.1",
+        "0.3",
+        "12",
+        "1K",
+        "256K",
+        "2M",
+    ]
+
+
+def test_writing_is_whole(tmp_path):
+    target = tmp_path / "lesson.html"
+    target.write_text("before")
+    page.write(target, "after")
+    assert target.read_text() == "after"
+    assert os.listdir(tmp_path) == ["lesson.html"]
+
+
+def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
+    def full(self, target):
+        raise OSError(28, "No space left on device")
+
+    target = tmp_path / "lesson.html"
+    target.write_text("before")
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(UserError, match="No space left"):
+        page.write(target, "after")
+    assert target.read_text() == "before"
+    assert os.listdir(tmp_path) == ["lesson.html"]
+
+
+def test_a_place_that_cannot_be_written_is_refused_first(tmp_path):
+    for path in (tmp_path, tmp_path / "missing" / "lesson.html"):
+        with pytest.raises(UserError, match="cannot be written"):
+            page.check(path)
+    page.check(tmp_path / "lesson.html")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from diffattn.lesson.course import parts
+from diffattn.lesson.pages.course import parts
 
 
 @pytest.fixture(scope="session")

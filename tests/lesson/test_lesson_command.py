@@ -11,9 +11,9 @@ import pytest
 import diffattn.lesson.main
 from diffattn.cli.main import main as command_line
 from diffattn.errors import UserError
-from diffattn.lesson import course, terminal, words
-from diffattn.lesson.course import part, parts, teach
 from diffattn.lesson.main import main as script
+from diffattn.lesson.pages import course, terminal, words
+from diffattn.lesson.pages.course import part, parts, teach
 
 SCRIPT = Path(diffattn.lesson.main.__file__)
 HEAVY = ("torch", "transformers", "numpy", "jinja2", "matplotlib", "scipy", "diffattn.report")
@@ -49,7 +49,7 @@ def test_the_script_runs_from_any_folder_and_writes_the_page(tmp_path):
 def test_the_whole_lesson_imports_the_standard_library_alone(tmp_path):
     program = (
         "import sys\nfrom pathlib import Path\nsys.path.insert(0, sys.argv[1])\n"
-        "from diffattn.lesson.course import teach\n"
+        "from diffattn.lesson.pages.course import teach\n"
         "teach(show=lambda text: None)\nteach(4, html=Path(sys.argv[2]), show=lambda text: None)\n"
         "print(*{name.partition('.')[0] for name in sys.modules} - set(sys.stdlib_module_names))"
     )
@@ -79,8 +79,8 @@ def test_the_command_loads_nothing_heavy():
     assert done.returncode == 0, done.stderr
     modules = set(done.stdout.rpartition("modules ")[2].split())
     assert not modules & set(HEAVY)
-    assert "diffattn.lesson.counting" in modules
-    assert "diffattn.lesson.sweep" not in modules
+    assert "diffattn.lesson.parts.counting" in modules
+    assert "diffattn.lesson.parts.sweep" not in modules
 
 
 def test_the_command_and_the_script_say_the_same(capsys):

@@ -9,9 +9,9 @@ import random
 import pytest
 import torch
 
-from diffattn.lesson.examples import example_v1, example_v2, matrix
 from diffattn.lesson.layers import V1, V2, heads_of, join, lambda_init, lambda_v1, rms, rms_norm, sigmoid
-from diffattn.lesson.second_version import as_ordinary, half_split
+from diffattn.lesson.parts.examples import example_v1, example_v2, matrix
+from diffattn.lesson.parts.second_version import as_ordinary, half_split
 from diffattn.nn import DiffAttentionV1, DiffAttentionV2
 from diffattn.nn.lambdas import lambda_init_schedule
 

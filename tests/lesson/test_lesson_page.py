@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from diffattn.errors import UserError
-from diffattn.lesson import page
-from diffattn.lesson.axes import axis, short
-from diffattn.lesson.charts import figure
 from diffattn.lesson.estimates import Estimate
-from diffattn.lesson.part import Chart, Column, Exercise, Part, Series, Step, Table
+from diffattn.lesson.pages import page
+from diffattn.lesson.pages.axes import axis, short
+from diffattn.lesson.pages.charts import figure
+from diffattn.lesson.pages.part import Chart, Column, Exercise, Part, Series, Step, Table
 
 VOID = {"meta", "br", "circle", "line", "polyline"}
 
@@ -199,12 +199,12 @@ def test_writing_is_whole(tmp_path):
 
 
 def test_a_failed_write_leaves_what_was_there(tmp_path, monkeypatch):
-    def full(self, target):
+    def full(source, target):
         raise OSError(28, "No space left on device")
 
     target = tmp_path / "lesson.html"
     target.write_text("before")
-    monkeypatch.setattr(Path, "replace", full)
+    monkeypatch.setattr(os, "replace", full)
     with pytest.raises(UserError, match="No space left"):
         page.write(target, "after")
     assert target.read_text() == "before"

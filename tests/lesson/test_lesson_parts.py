@@ -9,17 +9,18 @@ from pathlib import Path
 import pytest
 
 import diffattn.lesson
-from diffattn.lesson import controls, decoding, noise_floor, terminal
-from diffattn.lesson.cancellation import needed_strength
 from diffattn.lesson.contexts import LENGTHS, contexts
-from diffattn.lesson.counting import LLAMA_2_7B, LLAMA_3_8B, ordinary, paid_width
 from diffattn.lesson.estimates import Estimate
-from diffattn.lesson.grouped import HEADS, changed_maps
 from diffattn.lesson.layers import lambda_init
-from diffattn.lesson.part import Column, Table, shown
-from diffattn.lesson.sweep import CORRELATIONS, STEP, best_measured
-from diffattn.lesson.sweep import model as swept_model
-from diffattn.lesson.timed_step import measured_steps
+from diffattn.lesson.pages import terminal
+from diffattn.lesson.pages.part import Column, Table, shown
+from diffattn.lesson.parts import controls, decoding, noise_floor
+from diffattn.lesson.parts.cancellation import needed_strength
+from diffattn.lesson.parts.counting import LLAMA_2_7B, LLAMA_3_8B, ordinary, paid_width
+from diffattn.lesson.parts.grouped import HEADS, changed_maps
+from diffattn.lesson.parts.sweep import CORRELATIONS, STEP, best_measured
+from diffattn.lesson.parts.sweep import model as swept_model
+from diffattn.lesson.parts.timed_step import measured_steps
 from diffattn.planning.attention import variant
 from diffattn.planning.noise_model import LARGEST_DEVIATION
 
@@ -111,7 +112,7 @@ FIGURES = ("1,808", "0.954", "1.277", "0.305", "0.907", "541,065,216", "41,943,0
 
 @pytest.mark.parametrize("figure", FIGURES)
 def test_results_are_computed_and_not_written(figure, made):
-    sources = "".join(path.read_text() for path in Path(diffattn.lesson.__file__).parent.glob("*.py"))
+    sources = "".join(path.read_text() for path in Path(diffattn.lesson.__file__).parent.rglob("*.py"))
     assert figure not in sources
     assert figure.replace(",", "_") not in sources
     assert any(figure in text_of(made, number) for number in range(1, 10))

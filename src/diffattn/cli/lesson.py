@@ -29,6 +29,6 @@ def command(
       diffattn lesson 6 --exercise
       diffattn lesson 6 --answer
     """
-    from diffattn.lesson.course import teach
+    from diffattn.lesson.pages.course import teach
 
     teach(number, html=html, exercise=exercise, answer=answer)

@@ -13,7 +13,7 @@ if __name__ == "__main__":  # run by its path: the package is then not to be fou
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from diffattn.errors import UserError
-from diffattn.lesson.course import FIRST, LAST, teach
+from diffattn.lesson.pages.course import FIRST, LAST, teach
 
 __all__ = ["main"]
 

@@ -108,10 +108,10 @@ class NoiseModel:
         return self.signal_to_noise(lam) / self.signal_to_noise()
 
     def best_lambda(self) -> float:
-        """The lambda of the largest `signal_to_noise`, where 2 Phi(d2) - 1 = delta (2 Phi(d1) - 1).
+        """The lambda of the largest `signal_to_noise` with an upright match: 2 Phi(d2) - 1 = delta (2 Phi(d1) - 1).
 
         delta is how much more of the match than of noise the second map holds, relative to the first. From delta = 1 on
-        subtracting the second map only loses, and the best is 0.
+        subtracting only loses until the match's weight turns negative, and the best is 0: let the maps change places.
         """
         u, w1 = self._other(1), self._other(2)
         delta = self._delta

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from diffattn.lesson.examples import example_v1, example_v2
-from diffattn.lesson.part import Cell, Column, Exercise, Part, Step, Table
+from diffattn.lesson.pages.part import Cell, Column, Exercise, Part, Step, Table
+from diffattn.lesson.parts.examples import example_v1, example_v2
 from diffattn.planning.attention import Attention, variant
 
 __all__ = ["LLAMA_2_7B", "LLAMA_3_8B", "PART", "Body", "ordinary", "paid_width"]

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable
 
 from diffattn.lesson.attention import Heads, diff_attention, softmax_attention, subtract
-from diffattn.lesson.counting import ordinary
-from diffattn.lesson.examples import random_heads
-from diffattn.lesson.grouped import interleaved
-from diffattn.lesson.part import Cell, Column, Step, Table
+from diffattn.lesson.pages.part import Cell, Column, Step, Table
+from diffattn.lesson.parts.counting import ordinary
+from diffattn.lesson.parts.examples import random_heads
+from diffattn.lesson.parts.grouped import interleaved
 from diffattn.planning.attention import variant
 
 __all__ = ["a_measured_step", "measured_steps"]

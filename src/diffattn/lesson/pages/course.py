@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 
 from diffattn.errors import UserError
-from diffattn.lesson.part import Part
+from diffattn.lesson.pages.part import Part
 
 __all__ = ["FIRST", "LAST", "part", "parts", "teach"]
 
@@ -39,7 +39,7 @@ def part(number: int) -> Part:
     """
     if not FIRST <= number <= LAST:
         raise UserError(f"there is no part {number}: name one from {FIRST} to {LAST}, or none for all")
-    found: Part = import_module(f"diffattn.lesson.{_MODULES[number - 1]}").PART
+    found: Part = import_module(f"diffattn.lesson.parts.{_MODULES[number - 1]}").PART
     return found
 
 
@@ -88,7 +88,7 @@ def teach(
 
 
 def _show_parts(chosen: Iterator[Part], whole: bool, show: Callable[[str], None]) -> None:
-    from diffattn.lesson import terminal
+    from diffattn.lesson.pages import terminal
 
     if whole:
         show(terminal.opening(parts()))
@@ -102,7 +102,7 @@ def _show_parts(chosen: Iterator[Part], whole: bool, show: Callable[[str], None]
 
 
 def _show_exercises(chosen: Iterator[Part], answer: bool, show: Callable[[str], None]) -> None:
-    from diffattn.lesson import terminal
+    from diffattn.lesson.pages import terminal
 
     for one in chosen:
         show(terminal.exercises(one, one.exercises(), answer))
@@ -111,7 +111,7 @@ def _show_exercises(chosen: Iterator[Part], answer: bool, show: Callable[[str], 
 
 
 def _write(path: Path, chosen: Iterator[Part], whole: bool) -> None:
-    from diffattn.lesson import page
+    from diffattn.lesson.pages import page
 
     page.check(path)
     made = []

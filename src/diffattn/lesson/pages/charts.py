@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from html import escape
 
-from diffattn.lesson.axes import Axis, axis, short
 from diffattn.lesson.estimates import Estimate
-from diffattn.lesson.part import Chart, Series
+from diffattn.lesson.pages.axes import Axis, axis, short
+from diffattn.lesson.pages.part import Chart, Series
 
 __all__ = ["figure"]
 

@@ -6,7 +6,7 @@ from functools import cache
 
 from diffattn.lesson.draws import Pair, draw, measure
 from diffattn.lesson.estimates import Estimate
-from diffattn.lesson.part import Cell, Chart, Column, Series, Step, Table, both, pair
+from diffattn.lesson.pages.part import Cell, Chart, Column, Series, Step, Table, both, pair
 from diffattn.planning.noise_model import NoiseModel
 
 __all__ = ["cut", "model", "over_the_length"]

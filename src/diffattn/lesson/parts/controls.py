@@ -9,7 +9,7 @@ from functools import cache
 
 from diffattn.lesson.draws import Measured, Pair, draw, measure, sharpened, sharper
 from diffattn.lesson.estimates import Estimate, mean, ratio
-from diffattn.lesson.part import Cell, Chart, Column, Step, Table, both, pair
+from diffattn.lesson.pages.part import Cell, Chart, Column, Step, Table, both, pair
 from diffattn.planning.noise_model import NoiseModel, best_sharpening
 
 __all__ = ["closed_form_fails", "the_cheap_controls"]

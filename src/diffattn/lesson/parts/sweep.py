@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 
 from diffattn.lesson.draws import Measured, draw, measure
-from diffattn.lesson.fixed_lambda import over_the_length
-from diffattn.lesson.part import Cell, Chart, Column, Exercise, Part, Series, Step, Table, both, pair
+from diffattn.lesson.pages.part import Cell, Chart, Column, Exercise, Part, Series, Step, Table, both, pair
+from diffattn.lesson.parts.fixed_lambda import over_the_length
 from diffattn.planning.noise_model import NoiseModel
 
 __all__ = ["LAMBDAS", "PART", "best_measured", "model"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from diffattn.lesson.draws import measure
 from diffattn.lesson.estimates import Estimate
-from diffattn.lesson.match_in_noise import MARGIN, gain, model, pairs
-from diffattn.lesson.part import Cell, Chart, Column, Series, Step, Table, both, pair
+from diffattn.lesson.pages.part import Cell, Chart, Column, Series, Step, Table, both, pair
+from diffattn.lesson.parts.match_in_noise import MARGIN, gain, model, pairs
 from diffattn.planning.noise_model import losing_strength
 
 __all__ = ["headphones", "where_it_loses"]

@@ -9,9 +9,9 @@ from functools import cache
 
 from diffattn.lesson.attention import Matrix, product, softmax, subtract
 from diffattn.lesson.estimates import Estimate, estimate, mean
-from diffattn.lesson.examples import example_v1, matrix
 from diffattn.lesson.layers import lambda_init, lambda_v1, rms, rms_norm
-from diffattn.lesson.part import Chart, Column, Exercise, Part, Step, Table, both, pair
+from diffattn.lesson.pages.part import Chart, Column, Exercise, Part, Step, Table, both, pair
+from diffattn.lesson.parts.examples import example_v1, matrix
 from diffattn.planning.attention import Attention, variant
 from diffattn.planning.noise_model import NoiseModel
 

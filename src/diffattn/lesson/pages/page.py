@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 
 from diffattn.errors import UserError
-from diffattn.lesson import words
-from diffattn.lesson.charts import figure
-from diffattn.lesson.part import Cell, Column, Exercise, Part, Step, Table, shown
+from diffattn.lesson.pages import words
+from diffattn.lesson.pages.charts import figure
+from diffattn.lesson.pages.part import Cell, Column, Exercise, Part, Step, Table, shown
+from diffattn.storage import write_text
 
 __all__ = ["Made", "check", "render", "write"]
 
@@ -45,22 +45,15 @@ def check(path: Path) -> None:
 
 
 def write(path: Path, text: str) -> None:
-    """Write the page whole or not at all: under another name first, and then in its place.
+    """Write the page whole or not at all.
 
     Raises:
         UserError: it cannot be written; what was there before is still there.
     """
-    draft = None
     try:
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.absolute().parent, delete=False) as file:
-            draft = Path(file.name)
-            file.write(text)
-        draft.chmod(0o644)
-        draft.replace(path)
+        write_text(path, text)
     except OSError as error:
-        if draft is not None:
-            draft.unlink(missing_ok=True)
-        raise UserError(f"the page {path} cannot be written ({error.strerror}): name another file") from error
+        raise UserError(f"the page {path} cannot be written ({error.strerror or error}): name another") from error
 
 
 def render(made: Sequence[Made], whole: bool) -> str:

@@ -8,7 +8,7 @@ from functools import cache
 
 from diffattn.lesson.attention import subtract
 from diffattn.lesson.layers import rms, sigmoid
-from diffattn.lesson.part import Column, Step, Table
+from diffattn.lesson.pages.part import Column, Step, Table
 
 __all__ = ["sizes_without_a_norm", "two_lambdas"]
 

@@ -8,7 +8,7 @@ import random
 from diffattn.lesson.attention import dot
 from diffattn.lesson.contexts import LENGTHS, STRENGTH
 from diffattn.lesson.estimates import mean
-from diffattn.lesson.part import Column, Step, Table, both
+from diffattn.lesson.pages.part import Column, Step, Table, both
 from diffattn.planning.noise_model import NoiseModel
 
 __all__ = ["your_own_numbers"]

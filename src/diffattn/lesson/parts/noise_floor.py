@@ -14,8 +14,8 @@ from diffattn.lesson.contexts import (
     output_signal_to_noise,
     signal_to_noise,
 )
-from diffattn.lesson.part import Chart, Column, Exercise, Part, Series, Step, Table, both, pair
-from diffattn.lesson.told_wrong import your_own_numbers
+from diffattn.lesson.pages.part import Chart, Column, Exercise, Part, Series, Step, Table, both, pair
+from diffattn.lesson.parts.told_wrong import your_own_numbers
 from diffattn.planning.noise_model import NoiseModel, margin_for_noise_mass
 
 __all__ = ["PART", "model"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from diffattn.lesson.counting import LLAMA_3_8B, extra_in_v2, ordinary
-from diffattn.lesson.part import Cell, Chart, Column, Exercise, Part, Series, Step, Table
-from diffattn.lesson.timed_step import a_measured_step
+from diffattn.lesson.pages.part import Cell, Chart, Column, Exercise, Part, Series, Step, Table
+from diffattn.lesson.parts.counting import LLAMA_3_8B, extra_in_v2, ordinary
+from diffattn.lesson.parts.timed_step import a_measured_step
 from diffattn.planning.attention import Attention, Latent, variant
 
 __all__ = ["H100", "PART", "Machine", "latent", "weight_growth"]

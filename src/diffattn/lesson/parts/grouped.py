@@ -6,9 +6,9 @@ import random
 from array import array
 
 from diffattn.lesson.attention import Heads, diff_attention, softmax_attention
-from diffattn.lesson.counting import ordinary
-from diffattn.lesson.examples import random_heads
-from diffattn.lesson.part import Cell, Column, Exercise, Part, Step, Table, both
+from diffattn.lesson.pages.part import Cell, Column, Exercise, Part, Step, Table, both
+from diffattn.lesson.parts.counting import ordinary
+from diffattn.lesson.parts.examples import random_heads
 from diffattn.planning.attention import variant
 
 __all__ = ["PART", "changed_maps"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from diffattn.lesson.attention import Matrix, softmax_attention, subtract
-from diffattn.lesson.examples import example_v2
 from diffattn.lesson.layers import V2, heads_of, join, linear, ordinary_layer
-from diffattn.lesson.part import Column, Exercise, Part, Step, Table
-from diffattn.lesson.without_norm import sizes_without_a_norm, two_lambdas
+from diffattn.lesson.pages.part import Column, Exercise, Part, Step, Table
+from diffattn.lesson.parts.examples import example_v2
+from diffattn.lesson.parts.without_norm import sizes_without_a_norm, two_lambdas
 
 __all__ = ["PART", "as_ordinary", "half_split"]
 

@@ -6,8 +6,8 @@ import shutil
 import textwrap
 from collections.abc import Iterable
 
-from diffattn.lesson import words
-from diffattn.lesson.part import Column, Exercise, Part, Step, Table, shown
+from diffattn.lesson.pages import words
+from diffattn.lesson.pages.part import Column, Exercise, Part, Step, Table, shown
 
 __all__ = ["closing", "exercises", "hint", "opening", "step", "table", "title"]
 

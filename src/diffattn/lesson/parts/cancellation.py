@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from diffattn.lesson.controls import closed_form_fails, the_cheap_controls
 from diffattn.lesson.estimates import Estimate
-from diffattn.lesson.losses import headphones, where_it_loses
-from diffattn.lesson.match_in_noise import LENGTH, MARGIN, gain, measured, model
-from diffattn.lesson.part import Cell, Chart, Column, Exercise, Part, Series, Step, Table, both, pair
+from diffattn.lesson.pages.part import Cell, Chart, Column, Exercise, Part, Series, Step, Table, both, pair
+from diffattn.lesson.parts.controls import closed_form_fails, the_cheap_controls
+from diffattn.lesson.parts.losses import headphones, where_it_loses
+from diffattn.lesson.parts.match_in_noise import LENGTH, MARGIN, gain, measured, model
 from diffattn.planning.noise_model import limit_gain, losing_strength
 
 __all__ = ["PART", "needed_strength"]

@@ -8,8 +8,8 @@ import random
 from collections.abc import Callable
 
 from diffattn.lesson.attention import Heads, Matrix, attention_map, diff_attention, product, softmax, subtract
-from diffattn.lesson.examples import random_heads
-from diffattn.lesson.part import Cell, Column, Exercise, Part, Step, Table, both
+from diffattn.lesson.pages.part import Cell, Column, Exercise, Part, Step, Table, both
+from diffattn.lesson.parts.examples import random_heads
 
 __all__ = ["LAMBDA", "PART", "example"]
 

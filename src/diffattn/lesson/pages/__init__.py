@@ -1,0 +1,1 @@
+"""How the lesson is shown: walked through in the terminal, or as one page."""

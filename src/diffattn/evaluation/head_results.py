@@ -13,8 +13,8 @@ from diffattn.planning.noise_model import NoiseModel, margin_for_noise_mass
 
 __all__ = ["Estimate", "HeadResult", "MapResult", "PossibleGain", "SignedResult", "estimate", "head_result"]
 
-#: Beyond these exp leaves float64; no score of a working model comes near them.
-_LARGEST_MARGIN, _LARGEST_LOG, _SMALLEST_STRENGTH = 600.0, 700.0, 1e-6
+#: Beyond these e^(margin) and e^(strength^2 / 2) leave float64, long after the closed form has ceased to hold.
+_LARGEST_MARGIN, _STRENGTHS, _LARGEST_LOG = 300.0, (1e-6, 24.0), 700.0
 
 Columns = dict[str, np.ndarray]
 
@@ -215,16 +215,16 @@ def _model(
 ) -> NoiseModel:
     return NoiseModel(
         length=length,
-        margin=_bounded(margin),
-        strength=max(strength, _SMALLEST_STRENGTH),
-        second_margin=_bounded(second_margin),
-        second_strength=None if second_strength is None else max(second_strength, _SMALLEST_STRENGTH),
+        margin=_bounded(margin, -_LARGEST_MARGIN, _LARGEST_MARGIN),
+        strength=_bounded(strength, *_STRENGTHS),
+        second_margin=_bounded(second_margin, -_LARGEST_MARGIN, _LARGEST_MARGIN),
+        second_strength=None if second_strength is None else _bounded(second_strength, *_STRENGTHS),
         correlation=correlation,
     )
 
 
-def _bounded(margin: float) -> float:
-    return min(max(margin, -_LARGEST_MARGIN), _LARGEST_MARGIN)
+def _bounded(value: float, low: float, high: float) -> float:
+    return min(max(value, low), high)
 
 
 def _possible(model: NoiseModel, correlation: float) -> PossibleGain:

@@ -213,6 +213,7 @@ def test_the_summary_is_of_the_heads_that_find_the_answer(words, monkeypatch):
     assert summary.strength == sorted(head.first.strength.mean for head in chosen)[1]
     assert summary.answer_mass == sorted(head.first.answer_mass.mean for head in chosen)[1]
     assert summary.rest_mass == sorted(head.first.rest_mass.mean for head in chosen)[1]
+    assert summary.signal_to_noise == sorted(head.first.signal_to_noise.mean for head in chosen)[1]
     assert summary.margin_needed == sorted(head.margin_needed for head in chosen)[1]
     assert summary.possible_gains[2] == sorted(head.possible_gains[2].gain for head in chosen)[1]
     assert summary.gain is None
@@ -240,6 +241,13 @@ def test_the_model_is_left_as_it_was_and_the_result_is_json(words):
     written = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     assert written["config"]["lengths"] == [20, 33]
     assert written["lengths"][1]["heads"][0]["signed"]["lam"]["mean"] == result.lengths[1].heads[0].signed.lam.mean
+
+
+def test_layers_that_do_not_know_their_number_are_counted(words):
+    known, unknown = llama(words), llama(words)
+    for layer in unknown.model.layers:
+        del layer.self_attn.layer_idx
+    assert measure(unknown, words, CONFIG) == measure(known, words, CONFIG)
 
 
 def test_copied_is_the_share_of_probes_whose_next_token_is_predicted(words):

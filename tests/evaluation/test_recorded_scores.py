@@ -129,20 +129,25 @@ def test_keys_outside_the_window_are_not_seen(name):
     assert torch.isfinite(scores[1]).sum(-1).eq(WINDOW if name == "mistral" else LENGTH).all()
 
 
-@pytest.mark.parametrize("additive", [False, True])
-def test_a_mask_of_four_dimensions_is_kept_to(additive):
-    model = foreign("llama")
-    seen = torch.rand(2, 1, LENGTH, LENGTH, generator=torch.Generator().manual_seed(0)) < 0.6
+@pytest.mark.parametrize("kind", ["bool", "additive", "bias"])
+@pytest.mark.parametrize("name", ["llama", "gemma2"])
+def test_a_mask_of_four_dimensions_is_kept_to(name, kind):
+    model, make = foreign(name), torch.Generator().manual_seed(0)
+    seen = torch.rand(2, 1, LENGTH, LENGTH, generator=make) < 0.6
     seen = (seen | torch.eye(LENGTH, dtype=torch.bool)).tril()
-    lowest = torch.zeros(seen.shape).masked_fill(~seen, torch.finfo(torch.float32).min)
+    added = torch.randn(seen.shape, generator=make) if kind == "bias" else torch.zeros(seen.shape)
+    added = added.masked_fill(~seen, torch.finfo(torch.float32).min)
+    given, scores = seen if kind == "bool" else added, []
+    masks = dict.fromkeys(("sliding_attention", "full_attention"), added) if name == "gemma2" else added
     with torch.no_grad():
-        eager = model(tokens(), attention_mask=lowest, output_attentions=True, use_cache=False)
-    scores = []
+        eager = model(tokens(), attention_mask=masks, output_attentions=True, use_cache=False)
+    masks = dict.fromkeys(("sliding_attention", "full_attention"), given) if name == "gemma2" else given
     with torch.no_grad(), recording(model, lambda _, last: scores.append(last)):
-        model(tokens(), attention_mask=lowest if additive else seen, use_cache=False)
+        logits = model(tokens(), attention_mask=masks, use_cache=False).logits
     for last, weights in zip(scores, eager.attentions, strict=True):
         assert_softmax(last, weights[:, :, -1])
         assert (torch.isfinite(last) == seen[:, :, -1]).all()
+    assert (logits - eager.logits).norm() <= 1e-5 * eager.logits.norm()
 
 
 def test_softcap_bounds_the_scores():

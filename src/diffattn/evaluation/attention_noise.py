@@ -72,7 +72,8 @@ class Summary:
     Attributes:
         heads: how many were measured.
         finding: [layer, head] of those with `finds_answer`.
-        answer_mass, rest_mass: of the weights that multiply the values: the signed map's where there is one.
+        answer_mass, rest_mass, signal_to_noise: of the weights that multiply the values, the signed map's where there
+            is one.
         margin, strength, margin_needed: of the first map.
         possible_gains: for each of the configuration's correlations.
         gain: of the signed map over the first, measured; None for ordinary attention.
@@ -82,6 +83,7 @@ class Summary:
     finding: tuple[tuple[int, int], ...]
     answer_mass: float | None
     rest_mass: float | None
+    signal_to_noise: float | None
     margin: float | None
     strength: float | None
     margin_needed: float | None
@@ -196,6 +198,7 @@ def _summary(heads: tuple[HeadResult, ...]) -> Summary:
         finding=tuple((head.layer, head.head) for head in found),
         answer_mass=middle(lambda head: head.answer_mass),
         rest_mass=middle(lambda head: (head.signed or head.first).rest_mass.mean),
+        signal_to_noise=middle(lambda head: (head.signed or head.first).signal_to_noise.mean),
         margin=middle(lambda head: head.first.margin.mean),
         strength=middle(lambda head: head.first.strength.mean),
         margin_needed=middle(lambda head: head.margin_needed),

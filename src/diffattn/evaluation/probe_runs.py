@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
+from typing import Any
 
 import numpy as np
 import torch
@@ -46,9 +48,12 @@ class ProbeRuns:
     def add(self, tokens: np.ndarray, answers: np.ndarray) -> None:
         """Run one batch: int64 `[P, T]`, and the position of each answer `[P]`."""
         ids, answer = torch.from_numpy(tokens), torch.from_numpy(answers)
+        order = count()
 
         def receive(layer: nn.Module, scores: Tensor) -> None:
-            self._layers[layer.layer_idx].append(_numbers(layer, scores.cpu(), answer))  # type: ignore[index]
+            called = next(order)  # stands for the number of a layer that does not know its own
+            index: Any = getattr(layer, "layer_idx", called)
+            self._layers[index].append(_numbers(layer, scores.cpu(), answer))
 
         with recording(self._model, receive):
             # Logits of every position would cost a vocabulary a token.

@@ -88,7 +88,7 @@ def row_scores(query: Tensor, key: Tensor, seen: Tensor | None, scaling: float |
     Args:
         query: `[B, heads, rows, D]`.
         key: `[B, KV heads, Tk, D]`, KV heads dividing heads.
-        seen: bool `[B, 1 or heads, rows, Tk]`; None where all keys are seen.
+        seen: `[B, 1 or heads, rows, Tk]`, bool or added to the scores; None where all keys are seen.
         scaling: of q.k; None for D^-0.5.
         softcap: c, where the scores are bounded by c tanh(score / c).
     """
@@ -98,7 +98,10 @@ def row_scores(query: Tensor, key: Tensor, seen: Tensor | None, scaling: float |
     scores = scores.view(query.shape[0], heads, -1, key.shape[2])
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
-    return scores if seen is None else scores.masked_fill(~seen, -torch.inf)
+    if seen is None:
+        return scores
+    scores = scores if seen.dtype == torch.bool else scores + seen
+    return scores.masked_fill(~_is_seen(seen), -torch.inf)
 
 
 def _is_seen(rows: Tensor) -> Tensor:
@@ -107,10 +110,10 @@ def _is_seen(rows: Tensor) -> Tensor:
 
 
 def _rows(mask: LazyMask | Tensor | None, first: int, end: int) -> Tensor | None:
-    """The mask of queries first to end - 1, bool; None where there is no mask."""
+    """The mask of queries first to end - 1; None where there is no mask."""
     if mask is None:
         return None
-    return mask.rows(first, end) if isinstance(mask, LazyMask) else _is_seen(mask[..., first:end, :])
+    return mask.rows(first, end) if isinstance(mask, LazyMask) else mask[..., first:end, :]
 
 
 def _causal(mask: LazyMask | Tensor | None, first: int, end: int, query: Tensor) -> Tensor:
@@ -130,7 +133,7 @@ def _block(
     softcap: float | None,
 ) -> Tensor:
     """Attention of some query rows, `[B, rows, heads, D]`, over the stretch of keys that they see."""
-    seen = rows.flatten(0, 2).any(0).nonzero()
+    seen = _is_seen(rows).flatten(0, 2).any(0).nonzero()
     stretch = slice(int(seen[0]), int(seen[-1]) + 1)
     key, value, rows = key[:, :, stretch], value[:, :, stretch], rows[..., stretch]
     if softcap is None:

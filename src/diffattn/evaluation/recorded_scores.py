@@ -28,7 +28,7 @@ IMPLEMENTATION = "diffattn_probe"
 #: Takes an attention layer and its scores `[B, query heads, T]`, float32, -inf for keys that are not seen.
 Receiver = Callable[[nn.Module, Tensor], None]
 
-_BLOCK = 1 << 25  # elements of the mask, or of the scores where there are any, of a block of query rows
+_BLOCK = 1 << 23  # elements of the mask, or of the scores where there are any, of a block of query rows
 _UNKNOWN = {"s_aux": "learned sinks", "position_bias": "a bias by position"}
 _receiver: ContextVar[Receiver | None] = ContextVar("diffattn_probe_receiver", default=None)
 
@@ -39,18 +39,31 @@ class LazyMask:
 
     arguments: dict[str, Any]
 
-    def rows(self, first: int, end: int) -> Tensor:
-        """True where queries first to end - 1 see a key, bool `[B, 1, end - first, Tk]`."""
-        moved = {"q_length": end - first, "q_offset": self.arguments["q_offset"] + first}
-        return sdpa_mask(**{**self.arguments, **moved, "allow_is_causal_skip": False})
+    def stretch(self, first: int, end: int) -> slice:
+        """Keys out of which queries first to end - 1 see none: those of the window where it decides, else all."""
+        length, window = self.arguments["kv_length"], self.arguments.get("local_size")
+        if window is None or length != self.arguments["q_length"] or not self.arguments["allow_is_causal_skip"]:
+            return slice(0, length)
+        return slice(max(0, first - window + 1), end)
+
+    def rows(self, first: int, end: int, keys: slice) -> Tensor:
+        """True where queries first to end - 1 see one of the keys, bool `[B, 1, end - first, keys]`."""
+        moved = {
+            "q_length": end - first,
+            "q_offset": self.arguments["q_offset"] + first,
+            "kv_length": keys.stop - keys.start,
+            "kv_offset": self.arguments["kv_offset"] + keys.start,
+            "allow_is_causal_skip": False,
+        }
+        return sdpa_mask(**{**self.arguments, **moved})
 
 
 def _mask(**arguments: Any) -> LazyMask | None:
     """A mask function of transformers; None for a plain causal mask, as from `sdpa_mask`."""
-    arguments = {"q_offset": 0, **arguments}
+    arguments = {"q_offset": 0, "kv_offset": 0, "allow_is_causal_skip": True, **arguments}
     window = arguments.get("local_size") or arguments["kv_length"] + 1
     whole = arguments["q_length"] == arguments["kv_length"] < window and arguments.get("attention_mask") is None
-    return None if whole and arguments.get("allow_is_causal_skip", True) else LazyMask(arguments)
+    return None if whole and arguments["allow_is_causal_skip"] else LazyMask(arguments)
 
 
 def _attention(
@@ -69,7 +82,7 @@ def _attention(
             raise UserError(f"this model's attention has {meaning} ({name}), which cannot be measured here")
     length = query.shape[2]
     if (receive := _receiver.get()) is not None:
-        seen = _rows(attention_mask, length - 1, length)
+        seen = _rows(attention_mask, length - 1, length, slice(0, key.shape[2]))
         receive(module, row_scores(query[:, :, -1:], key, seen, scaling, softcap)[:, :, 0])
     if softcap is None and not isinstance(attention_mask, LazyMask):
         return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
@@ -77,8 +90,15 @@ def _attention(
     step = max(1, _BLOCK // (query.shape[0] * heads * key.shape[2]))
     blocks = []
     for first in range(0, length, step):
-        rows = _causal(attention_mask, first, min(first + step, length), query)
-        blocks.append(_block(module, query[:, :, first : first + step], key, value, rows, scaling, softcap))
+        end = min(first + step, length)
+        keys = _stretch(attention_mask, first, end, key.shape[2])
+        rows = _rows(attention_mask, first, end, keys)
+        if rows is None:
+            positions = torch.arange(end, device=query.device)
+            rows = (positions <= positions[first:, None])[None, None]
+        blocks.append(
+            _block(module, query[:, :, first:end], key[:, :, keys], value[:, :, keys], rows, scaling, softcap)
+        )
     return torch.cat(blocks, dim=1), None
 
 
@@ -109,18 +129,17 @@ def _is_seen(rows: Tensor) -> Tensor:
     return rows if rows.dtype == torch.bool else rows > torch.finfo(rows.dtype).min / 2
 
 
-def _rows(mask: LazyMask | Tensor | None, first: int, end: int) -> Tensor | None:
-    """The mask of queries first to end - 1; None where there is no mask."""
+def _stretch(mask: LazyMask | Tensor | None, first: int, end: int, length: int) -> slice:
+    if isinstance(mask, LazyMask):
+        return mask.stretch(first, end)
+    return slice(0, end if mask is None else length)
+
+
+def _rows(mask: LazyMask | Tensor | None, first: int, end: int, keys: slice) -> Tensor | None:
+    """The mask of queries first to end - 1 and some keys; None where there is no mask."""
     if mask is None:
         return None
-    return mask.rows(first, end) if isinstance(mask, LazyMask) else mask[..., first:end, :]
-
-
-def _causal(mask: LazyMask | Tensor | None, first: int, end: int, query: Tensor) -> Tensor:
-    """`_rows`, causal where there is no mask."""
-    positions = torch.arange(query.shape[2], device=query.device)
-    rows = _rows(mask, first, end)
-    return (positions <= positions[first:end, None])[None, None] if rows is None else rows
+    return mask.rows(first, end, keys) if isinstance(mask, LazyMask) else mask[..., first:end, keys]
 
 
 def _block(
@@ -132,10 +151,7 @@ def _block(
     scaling: float | None,
     softcap: float | None,
 ) -> Tensor:
-    """Attention of some query rows, `[B, rows, heads, D]`, over the stretch of keys that they see."""
-    seen = _is_seen(rows).flatten(0, 2).any(0).nonzero()
-    stretch = slice(int(seen[0]), int(seen[-1]) + 1)
-    key, value, rows = key[:, :, stretch], value[:, :, stretch], rows[..., stretch]
+    """Attention of some query rows, `[B, rows, heads, D]`."""
     if softcap is None:
         return sdpa_attention_forward(module, query, key, value, rows, scaling=scaling)[0]
     weights = row_scores(query, key, rows, scaling, softcap).softmax(-1).to(value.dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,8 @@ from diffattn.data import Corpus, EncodedCorpus, PreparedData, load_corpus, prep
 from diffattn.errors import UserError
 from diffattn.evaluation import attention_noise
 from diffattn.evaluation.attention_noise import AttentionNoiseConfig, measure
-from diffattn.evaluation.head_results import Estimate, estimate, head_result
+from diffattn.evaluation.head_estimates import estimate, head_result
+from diffattn.evaluation.head_results import Estimate
 from diffattn.evaluation.probe_runs import ProbeRuns
 from diffattn.evaluation.repeat_probes import make_probes
 from diffattn.models import DiffTransformerConfig, DiffTransformerForCausalLM
@@ -94,6 +95,7 @@ def test_a_llamas_heads_are_those_of_its_eager_maps(words):
         assert (head.probes, head.noise_keys) == (9, 30)
         assert_close(first.margin, np.log(answers) - np.log(others).mean(1))
         assert_close(first.strength, np.log(others).std(1))
+        assert_close(first.effective_strength, np.sqrt(2 * (np.log(others.mean(1)) - np.log(others).mean(1))))
         assert_close(first.answer_mass, answers)
         assert_close(first.sink_mass, weights[:, 0])
         assert_close(first.rest_mass, 1 - answers - weights[:, 0])
@@ -121,14 +123,15 @@ def test_a_differential_heads_signed_map_is_the_models_own(words, attention):
         assert -1 < signed.correlation.mean < 1
         ratio = signed.signal_to_noise.mean / head.first.signal_to_noise.mean
         assert signed.gain.mean == pytest.approx(ratio)
-        closed = signed.closed_signal_to_noise.mean / head.first.closed_signal_to_noise.mean
-        assert signed.closed_gain.mean == pytest.approx(closed)
+        fitted = signed.fitted_signal_to_noise.mean / head.first.signal_to_noise.mean
+        assert signed.fitted_gain.mean == pytest.approx(fitted)
 
 
 def columns(margin, strength, **more):
     count = len(margin)
     zeros = dict.fromkeys(("answer_mass", "sink_mass", "rest_mass", "log_signal_to_noise"), np.zeros(count))
-    return {**zeros, "margin": np.array(margin), "strength": np.array(strength), "largest": np.ones(count), **more}
+    strengths = {"strength": np.array(strength), "effective_strength": np.array(strength) / 2}
+    return {**zeros, **strengths, "margin": np.array(margin), "largest": np.ones(count), **more}
 
 
 def test_the_closed_form_is_the_planners():
@@ -142,15 +145,20 @@ def test_the_closed_form_is_the_planners():
         NoiseModel(length=1001, margin=3, strength=1, second_margin=0.5, second_strength=0.8, correlation=0.5),
         NoiseModel(length=1001, margin=5, strength=1.2, second_margin=0, second_strength=1, correlation=0.9),
     ]
-    closed = [models[0].signal_to_noise(0.3), models[1].signal_to_noise(0.6)]
+    halves = [replace(model, strength=model.strength / 2, second_strength=model.s2 / 2) for model in models]
+    closed, fitted = ([m[0].signal_to_noise(0.3), m[1].signal_to_noise(0.6)] for m in (models, halves))
     assert head.first.closed_signal_to_noise.mean == pytest.approx(math.exp((3 - 0.5 + 5 - 0.72) / 2))
     assert head.signed.closed_signal_to_noise.mean == pytest.approx(math.sqrt(closed[0] * closed[1]))
+    assert head.signed.fitted_signal_to_noise.mean == pytest.approx(math.sqrt(fitted[0] * fitted[1]))
     assert head.finds_answer
-    assert head.margin_needed == pytest.approx(margin_for_noise_mass(1001, 1.1))
+    assert head.margin_needed == pytest.approx(margin_for_noise_mass(1001, 0.55))
     for possible, correlation in zip(head.possible_gains, (0.0, 0.9), strict=True):
         model = NoiseModel(length=1001, margin=4, strength=1.1, correlation=correlation)
-        assert (possible.correlation, possible.lam) == (correlation, model.best_lambda())
+        assert (possible.correlation, possible.lam) == pytest.approx((correlation, model.best_lambda()))
         assert possible.gain == pytest.approx(model.gain(model.best_lambda()))
+        half = replace(model, strength=0.55)
+        assert possible.fitted_lam == pytest.approx(half.best_lambda())
+        assert possible.fitted_gain == pytest.approx(half.gain(half.best_lambda()))
     assert head.possible_gains[1].gain > head.possible_gains[0].gain > 1
     assert head.closed_form_holds
     signed["largest"] = np.zeros(2)
@@ -211,11 +219,12 @@ def test_the_summary_is_of_the_heads_that_find_the_answer(words, monkeypatch):
     assert (summary.heads, summary.finding) == (8, ((0, 1), (1, 2), (1, 3)))
     assert summary.margin == sorted(head.first.margin.mean for head in chosen)[1]
     assert summary.strength == sorted(head.first.strength.mean for head in chosen)[1]
+    assert summary.effective_strength == sorted(head.first.effective_strength.mean for head in chosen)[1]
     assert summary.answer_mass == sorted(head.first.answer_mass.mean for head in chosen)[1]
     assert summary.rest_mass == sorted(head.first.rest_mass.mean for head in chosen)[1]
     assert summary.signal_to_noise == sorted(head.first.signal_to_noise.mean for head in chosen)[1]
     assert summary.margin_needed == sorted(head.margin_needed for head in chosen)[1]
-    assert summary.possible_gains[2] == sorted(head.possible_gains[2].gain for head in chosen)[1]
+    assert summary.possible_gains[2] == sorted(head.possible_gains[2].fitted_gain for head in chosen)[1]
     assert summary.gain is None
 
 

@@ -37,6 +37,7 @@ def map_by_loops(scores, answer):
     return {
         "margin": scores[answer] - statistics.fmean(z),
         "strength": statistics.pstdev(z),
+        "effective_strength": math.sqrt(2 * math.log(statistics.fmean(math.exp(s - statistics.fmean(z)) for s in z))),
         "answer_mass": weights[answer],
         "sink_mass": weights[0],
         "rest_mass": sum(w for k, w in enumerate(weights) if k not in (0, answer)),
@@ -107,6 +108,16 @@ def test_known_numbers():
     same = signed_numbers(z, z, lam, answer)
     assert same["absolute_mass"].item() == 0
     assert math.isfinite(same["log_signal_to_noise"].item())
+
+
+def test_strength_and_effective_strength_of_gaussian_noise_are_the_same():
+    z = torch.randn(1, 1, 200_000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    numbers = map_numbers(1.5 * z, torch.tensor([7]))
+    assert numbers["strength"].item() == pytest.approx(1.5, rel=0.01)
+    assert numbers["effective_strength"].item() == pytest.approx(1.5, rel=0.01)
+    skewed = map_numbers(-z.square(), torch.tensor([7]))  # most of its spread is far below
+    assert skewed["effective_strength"].item() == pytest.approx(math.sqrt(2 * (1 - math.log(3) / 2)), rel=0.01)
+    assert skewed["strength"].item() == pytest.approx(math.sqrt(2), rel=0.02)
 
 
 def test_an_answer_outside_the_window():

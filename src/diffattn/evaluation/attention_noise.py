@@ -3,7 +3,7 @@
 Each probe repeats a stretch of its own text, so that the key that an induction head attends to is known
 (`repeat_probes`); the scores of the last query over all keys are recorded (`recorded_scores`) and turned into the
 signal margin, the noise strength and the masses (`score_numbers`), which the closed form of `planning.noise_model`
-extends to what a second, subtracted map could bring (`head_results`).
+extends to what a second, subtracted map could bring (`head_estimates`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from transformers import PreTrainedModel
 from diffattn.data.progress import delayed_progress
 from diffattn.errors import UserError
 from diffattn.evaluation._setting import check_length, mode, require_positive
-from diffattn.evaluation.head_results import HeadResult, head_result
+from diffattn.evaluation.head_estimates import head_result
+from diffattn.evaluation.head_results import HeadResult
 from diffattn.evaluation.probe_runs import ProbeRuns
 from diffattn.evaluation.repeat_probes import Probes, TokenSource, make_probes, shortest_length
 
@@ -74,8 +75,8 @@ class Summary:
         finding: [layer, head] of those with `finds_answer`.
         answer_mass, rest_mass, signal_to_noise: of the weights that multiply the values, the signed map's where there
             is one.
-        margin, strength, margin_needed: of the first map.
-        possible_gains: for each of the configuration's correlations.
+        margin, strength, effective_strength, margin_needed: of the first map.
+        possible_gains: `fitted_gain` for each of the configuration's correlations.
         gain: of the signed map over the first, measured; None for ordinary attention.
     """
 
@@ -86,6 +87,7 @@ class Summary:
     signal_to_noise: float | None
     margin: float | None
     strength: float | None
+    effective_strength: float | None
     margin_needed: float | None
     possible_gains: tuple[float, ...] | None
     gain: float | None
@@ -192,7 +194,7 @@ def _summary(heads: tuple[HeadResult, ...]) -> Summary:
         return median(values) if values else None
 
     possible = zip(*(head.possible_gains for head in found), strict=True)
-    gains = [median(gain.gain for gain in of_one) for of_one in possible]
+    gains = [median(gain.fitted_gain for gain in of_one) for of_one in possible]
     return Summary(
         heads=len(heads),
         finding=tuple((head.layer, head.head) for head in found),
@@ -201,6 +203,7 @@ def _summary(heads: tuple[HeadResult, ...]) -> Summary:
         signal_to_noise=middle(lambda head: (head.signed or head.first).signal_to_noise.mean),
         margin=middle(lambda head: head.first.margin.mean),
         strength=middle(lambda head: head.first.strength.mean),
+        effective_strength=middle(lambda head: head.first.effective_strength.mean),
         margin_needed=middle(lambda head: head.margin_needed),
         possible_gains=tuple(gains) or None,
         gain=middle(lambda head: head.signed.gain.mean if head.signed else None),

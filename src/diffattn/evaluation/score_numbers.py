@@ -34,7 +34,8 @@ def map_numbers(scores: Tensor, answer: Tensor) -> Numbers:
     Returns:
         Each `[P, H]`: `margin`, the answer's score above the mean of the noise; `strength`, the noise's standard
         deviation (divided by its number); `answer_mass`, `sink_mass` and `rest_mass`, which sum to 1;
-        `log_signal_to_noise`, ln of the answer's weight over the mean weight of a noise key; `largest`, whether no
+        `log_signal_to_noise`, ln of the answer's weight over the mean weight of a noise key; `effective_strength`, that
+        of the Gaussian noise which would give this ratio, e^(margin - effective_strength^2 / 2); `largest`, whether no
         other key but the first token scores as high. Where the query does not see the answer `margin` is -inf.
     """
     z, noise = scores.double(), noise_keys(scores, answer)
@@ -46,6 +47,7 @@ def map_numbers(scores: Tensor, answer: Tensor) -> Numbers:
     return {
         "margin": at - mean,
         "strength": spread.square().mul(noise).sum(-1).div(noise.sum(-1)).sqrt(),
+        "effective_strength": (2 * (log_noise - mean)).clamp(min=0).sqrt(),
         "answer_mass": answer_mass,
         "sink_mass": sink_mass,
         "rest_mass": (1 - answer_mass - sink_mass).clamp(min=0),

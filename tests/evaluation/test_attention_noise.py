@@ -33,6 +33,7 @@ BODY = {
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "max_position_embeddings": 64,
+    "attention_dropout": 0.5,
 }
 CONFIG = AttentionNoiseConfig(lengths=(20, 33), depths=(0.0, 0.5, 1.0), probes=3, span=5)
 

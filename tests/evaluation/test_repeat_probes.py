@@ -67,7 +67,9 @@ def test_places_differ_and_follow_from_the_seed():
     assert (tokens(5) == tokens(5)).all()
     assert (tokens(5) != tokens(6)).any()
     assert (tokens(5)[6:] == tokens(5, depths=(1.0,))).all()
-    assert len({tuple(row[:26]) for row in tokens(5)[:6]}) == 6
+    assert (tokens(5)[:6, :20] != tokens(5)[6:, :20]).any()
+    everywhere = make_probes(Stream(text()), "test", 497, (0.5,), 8, 4, seed=0)
+    assert len({tuple(row[:20]) for row in everywhere.tokens.tolist()}) == 8  # there are no more than 8 places
 
 
 def test_text_that_cannot_be_probed():

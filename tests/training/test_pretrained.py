@@ -8,6 +8,11 @@ import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    BartConfig,
+    BartForConditionalGeneration,
     BertConfig,
     BertLMHeadModel,
     LlamaConfig,
@@ -27,6 +32,8 @@ from diffattn.training import pretrained as pretrained_module
 STORIES = Path(__file__).resolve().parents[3] / "shared" / "data" / "stories260k"
 SIZES = {"vocab_size": 20, "hidden_size": 16, "num_hidden_layers": 1, "intermediate_size": 24}
 LLAMA = LlamaConfig(**SIZES, num_attention_heads=2, bos_token_id=None, eos_token_id=None)
+
+BART = BartConfig(vocab_size=20, d_model=16, encoder_layers=1, decoder_layers=1, encoder_ffn_dim=16, decoder_ffn_dim=16)
 
 
 def save_tokenizer(folder):
@@ -79,14 +86,22 @@ def test_the_pretrained_stories():
 
 
 def test_a_folder_never_asks_the_network(llama, monkeypatch):
-    import huggingface_hub
-
     def refuse(*args, **kwargs):
         raise AssertionError("asked the network")
 
-    monkeypatch.setattr(huggingface_hub.utils._http, "get_session", refuse)
+    asked = []
+    for auto in (AutoConfig, AutoTokenizer, AutoModelForCausalLM):
+        original = auto.from_pretrained
+
+        def load(name, original=original, **options):
+            asked.append((options["local_files_only"], options["trust_remote_code"]))
+            return original(name, **options)
+
+        monkeypatch.setattr(auto, "from_pretrained", load)
     monkeypatch.setattr("socket.socket.connect", refuse)
     load_pretrained(llama)
+    assert len(asked) >= 3
+    assert set(asked) == {(True, False)}
 
 
 def assert_refused(name, match):
@@ -159,6 +174,11 @@ OTHERS = {
         T5ForConditionalGeneration,
         T5Config(vocab_size=20, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2),
         r"is no causal language model \(model_type t5\)",
+    ),
+    "an encoder-decoder that has a causal class": (
+        BartForConditionalGeneration,
+        BART,
+        r"is no causal language model \(model_type bart\)",
     ),
     "no attention": (
         MambaForCausalLM,

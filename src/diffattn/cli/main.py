@@ -25,6 +25,7 @@ COMMANDS = {
     "train": "Train one model.",
     "evaluate": "Measure the perplexity of a trained model.",
     "generate": "Let a trained model go on with a text.",
+    "noise": "Draw the noise of attention, and say what a second map takes away of it.",
     "doctor": "Say what is installed, and which backends serve here and why not.",
 }
 

@@ -35,7 +35,7 @@ SWEEPS = {
 
 METHODS = {
     "softmax": "softmax",
-    "given": "differential, given lambda",
+    "given": "differential",
     "best": "differential, best lambda",
     "temperature": "softmax at its best temperature",
     "log_n": "softmax with log-n scaling",
@@ -90,8 +90,10 @@ def share_between(row: Row | None, name: str) -> str:
 
 
 def method_name(row: Row) -> str:
-    """The method of a row, with a control's number: "softmax with top-k (64 keys kept)"."""
-    name = str(row.get("method"))
+    """The method of a row with its number: "differential, lambda 0.5", "softmax with top-k (64 keys kept)"."""
+    name, lam = str(row.get("method")), finite(row.get("lambda"))
+    if name == "given" and lam is not None:
+        return f"differential, lambda {as_given(lam)}"
     shown, parameter = METHODS.get(name, name), finite(row.get("parameter"))
     if parameter is None or name not in _PARAMETERS:
         return shown

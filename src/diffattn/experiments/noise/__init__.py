@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from diffattn.experiments.noise.folder import reserved, write_results
 from diffattn.experiments.noise.laboratory import run_noise
 from diffattn.experiments.noise.settings import LENGTHS, NoiseRequest
 
-__all__ = ["LENGTHS", "NoiseRequest", "run_noise"]
+__all__ = ["LENGTHS", "NoiseRequest", "reserved", "run_noise", "write_results"]

@@ -51,11 +51,14 @@ def _over_length(results: Results) -> list[str]:
     low, high = value(first, "signal_to_noise"), value(last, "signal_to_noise")
     flat = low is not None and high is not None and abs(high / low - 1) < 0.05
     said = "it does not change with length" if flat else "not the flat line expected"
+    noise, output = (
+        f"from {show(first, name)} to {show(last, name)}"
+        for show, name in ((share_between, "noise_mass"), (between, "output_signal_to_noise"))
+    )
     return [
         f"From {ends}, signal-to-noise per position goes from {between(first, 'signal_to_noise')} to "
-        f"{between(last, 'signal_to_noise')}: {said}. What changes is the noise's weight in all, from "
-        f"{share_between(first, 'noise_mass')} to {share_between(last, 'noise_mass')}, and with it the output's signal-to-noise, from "
-        f"{between(first, 'output_signal_to_noise')} to {between(last, 'output_signal_to_noise')}."
+        f"{between(last, 'signal_to_noise')}: {said}. What changes is the noise's weight in all, {noise}, and with it "
+        f"the output's signal-to-noise, {output}."
     ]
 
 
@@ -74,8 +77,8 @@ def _removed(results: Results) -> list[str]:
         *_what_stays(results),
         f"The output's signal-to-noise becomes {between(given, 'output_gain')} times softmax's with lambda "
         f"{as_given(options['lambda'])}, and {between(best, 'output_gain')} times with {number(best['lambda'], 3)}. A "
-        f"gain of G carries the same output noise to about G squared times the length: {_squared(given)} and {_squared(best)} "
-        "times, once most of the weight is noise.",
+        f"gain of G carries the same output noise to about G squared times the length: {_squared(given)} and "
+        f"{_squared(best)} times, once most of the weight is noise.",
     ]
 
 

@@ -37,9 +37,10 @@ def _scaled(row: Row) -> str:
     knows = (
         ", which takes knowing margin and strength, as the best lambda does" if row["method"] == "temperature" else ""
     )
+    name = method_name(row).capitalize()
     return (
-        f"{method_name(row).capitalize()}{knows}: the match gets {share_between(row, 'match_weight')} of the weight; signal-to-"
-        f"noise is {between(row, 'signal_to_noise')} per position and {between(row, 'output_signal_to_noise')} of the "
+        f"{name}{knows}: the match gets {share_between(row, 'match_weight')} of the weight; "
+        f"signal-to-noise is {between(row, 'signal_to_noise')} per position and {between(row, 'output_signal_to_noise')} of the "
         f"output.{caution}"
     )
 

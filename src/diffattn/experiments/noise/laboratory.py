@@ -8,7 +8,8 @@ from typing import Any
 from diffattn.experiments.environment import machine, now, versions
 from diffattn.experiments.noise.answers import answers
 from diffattn.experiments.noise.settings import NoiseRequest
-from diffattn.experiments.noise.sweeps import measure_all
+from diffattn.experiments.noise.sweeps import FIXED_LAMBDAS, measure_all
+from diffattn.planning.noise_model import losing_strength
 from diffattn.training.storage import to_json
 
 __all__ = ["run_noise"]
@@ -24,7 +25,8 @@ def run_noise(request: NoiseRequest, *, command: str, progress: bool = True) -> 
 
     Returns:
         What `results.json` holds: `schema`, `kind` "noise", `created`, `command`, `versions`, `machine`, `options`,
-        `seed`, `rows` and `answers`. Numbers that are not finite are None.
+        `seed`, `losing_strengths` (from which a fixed lambda loses), `rows` and `answers`. Numbers that are not finite
+        are None.
     """
     results = {
         "schema": 1,
@@ -35,6 +37,7 @@ def run_noise(request: NoiseRequest, *, command: str, progress: bool = True) -> 
         "machine": machine(),
         "options": request.to_dict(),
         "seed": request.seed,
+        "losing_strengths": [{"lambda": lam, "strength": losing_strength(lam)} for lam in FIXED_LAMBDAS],
         "rows": measure_all(request, progress),
     }
     results["answers"] = answers(results)

@@ -1,0 +1,142 @@
+"""The tables of a noise result, the same for the terminal, the page and the Markdown file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from diffattn.report.noise_rows import SWEEPS, between, closed, measure, method_name, rows_of, value
+from diffattn.report.wording import as_given, quantity
+
+__all__ = ["NoiseTable", "brief_tables", "markdown", "noise_tables"]
+
+Results = dict[str, Any]
+Row = dict[str, Any]
+
+_MISSING = "–"  # noqa: RUF001
+
+_CONTROLS = "Cheaper controls on the same draws"
+
+_MEASURES = {
+    "match_weight": "Weight of the match",
+    "noise_mass": "Weight of all noise",
+    "negative_mass": "Weight below zero",
+    "row_sum": "Row sum",
+    "signal_to_noise": "Signal-to-noise, a position",
+    "output_signal_to_noise": "Signal-to-noise of the output",
+    "gain": "Gain over softmax, a position",
+    "output_gain": "Gain over softmax, the output",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoiseTable:
+    """One table: its `name`, its `title`, the `head` of each column, and `rows` of as many cells each."""
+
+    name: str
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def noise_tables(results: Results) -> list[NoiseTable]:
+    """A table for each sweep that the results hold, then the controls'.
+
+    A cell is what was measured with its 95% interval, then the closed form, "1,808 (1,806 to 1,810); 1,808", and
+    whether that lies outside.
+    """
+    found = [_sweep(name, rows) for name in SWEEPS if (rows := rows_of(results, name))]
+    controls = rows_of(results, "controls")
+    return [*found, *([_controls(controls)] if controls else [])]
+
+
+def brief_tables(results: Results) -> list[NoiseTable]:
+    """The sweep over length and the controls, narrow enough for a terminal: what was measured, and one closed form."""
+    found = []
+    for name, title, first in (("length", SWEEPS["length"], "Keys"), ("controls", _CONTROLS, "")):
+        rows = [(as_given(row["x"]) if first else "", method_name(row), *_brief(row)) for row in rows_of(results, name)]
+        head = (first, "Method", "Match", "Noise", "Signal-to-noise", "Closed form", "Output", "Gain")
+        found += [NoiseTable(name=name, title=title, head=head, rows=tuple(rows))] if rows else []
+    return found
+
+
+def markdown(results: Results) -> str:
+    """The answers and all tables as a Markdown file."""
+    parts = ["# diffattn noise", *_answers(results), _reading(results)]
+    for table in noise_tables(results):
+        parts += [f"## {table.title}", _grid(table)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _sweep(name: str, rows: list[Row]) -> NoiseTable:
+    head = (
+        SWEEPS[name].partition(":")[0].partition(",")[0],
+        "Method",
+        "Lambda",
+        *_MEASURES.values(),
+        "Closed form holds",
+    )
+    return NoiseTable(
+        name=name.replace("_", "-"),
+        title=SWEEPS[name],
+        head=head,
+        rows=tuple((as_given(row["x"]), method_name(row), _lambda(row), *_cells(row), _holds(row)) for row in rows),
+    )
+
+
+def _controls(rows: list[Row]) -> NoiseTable:
+    return NoiseTable(
+        name="controls",
+        title=_CONTROLS,
+        head=("Control", *_MEASURES.values(), "Closed form holds"),
+        rows=tuple((method_name(row), *_cells(row), _holds(row)) for row in rows),
+    )
+
+
+def _brief(row: Row) -> tuple[str, ...]:
+    found = [value(row, name) for name in ("match_weight", "noise_mass", "signal_to_noise")]
+    found += [closed(row, "signal_to_noise"), value(row, "output_signal_to_noise"), value(row, "gain")]
+    return tuple(_MISSING if one is None else quantity(one) for one in found)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    return tuple(_cell(row, name) for name in _MEASURES)
+
+
+def _cell(row: Row, name: str) -> str:
+    if not measure(row, name):
+        return _MISSING
+    expected = closed(row, name)
+    if expected is None:
+        return between(row, name)
+    outside = " (outside)" if measure(row, name).get("inside") is False else ""
+    return f"{between(row, name)}; {quantity(expected)}{outside}"
+
+
+def _lambda(row: Row) -> str:
+    return as_given(row["lambda"])
+
+
+def _holds(row: Row) -> str:
+    return {True: "yes", False: "no"}.get(row.get("holds"), _MISSING)  # type: ignore[arg-type]
+
+
+def _answers(results: Results) -> list[str]:
+    parts = []
+    for entry in results.get("answers") or ():
+        parts += [f"## {entry['question']}", "\n".join(f"- {sentence}" for sentence in entry["answer"])]
+    return parts
+
+
+def _reading(results: Results) -> str:
+    draws = (results.get("options") or {}).get("draws")
+    over = f" over {as_given(draws)} draws" if draws else ""
+    return (
+        f"In each cell: what was measured{over}, its 95% interval in brackets, then the closed form, and whether it lies "
+        "outside."
+    )
+
+
+def _grid(table: NoiseTable) -> str:
+    lines = [table.head, tuple("---" for _ in table.head), *table.rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)

@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from diffattn.report.drawing import Palette
 from diffattn.report.svg import DASHES
@@ -41,6 +41,7 @@ class Axis:
     Attributes:
         label: its words.
         log: whether it is logarithmic.
+        from_zero: whether it starts at 0.
         lengths: its numbers are lengths: 1K is 1,024.
         level: a value to draw a line at, such as a gain of 1.
         marks: values to draw a line at, each with its words.
@@ -48,6 +49,7 @@ class Axis:
 
     label: str
     log: bool = False
+    from_zero: bool = False
     lengths: bool = False
     level: float | None = None
     marks: Sequence[tuple[float, str]] = ()
@@ -100,8 +102,10 @@ def draw_dots(palette: Palette, title: str, names: Sequence[str], panels: Sequen
             if point is not None:
                 _dot(axes, palette, place, *point)
         axes.set_xscale("log")
+        axes.margins(x=0.12)
         axes.set_xlabel(panel.label)
         axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.xaxis.set_major_locator(LogLocator(numticks=5))
         axes.xaxis.set_major_formatter(FuncFormatter(short))
         axes.set_yticks(list(places), list(names))
         axes.set_ylim(len(names) - 0.5, -0.5)
@@ -133,9 +137,9 @@ def _curve(axes: Axes, palette: Palette, curve: Curve, log: bool) -> None:
         below.append(max(value - low, 0.0) if low is not None else 0.0)
         above.append(max(high - value, 0.0) if high is not None else 0.0)
     marker = _POINTS[curve.index % len(_POINTS)]
-    axes.errorbar(
-        xs, ys, [below, above], fmt=marker, color=colour, markersize=4, elinewidth=1.1, capsize=2, label=curve.name
-    )
+    look: dict[str, Any] = {"fmt": marker, "color": colour, "markersize": 4, "elinewidth": 1.1, "capsize": 2}
+    axes.errorbar(xs, ys, [below, above], **look)
+    axes.plot([], [], marker=marker, markersize=4, color=colour, linewidth=1.4, linestyle=line, label=curve.name)
 
 
 def _dot(axes: Axes, palette: Palette, place: int, value: float, low: float | None, high: float | None) -> None:
@@ -163,12 +167,22 @@ def _scale(axes: Axes, x: Axis, y: Axis, places: Sequence[float]) -> None:
         if axis.log:
             set_scale("log")
             ticks.set_minor_formatter(NullFormatter())
+            ticks.set_major_locator(LogLocator(subs=_steps(*ticks.get_data_interval()), numticks=9))
         ticks.set_major_formatter(FuncFormatter(short))
+    if y.from_zero:
+        axes.set_ylim(bottom=0)
     if x.lengths:
         lengths = sorted(set(places))
         shown = lengths[:: max(1, (len(lengths) + 4) // 5)]
         axes.set_xticks(shown, [_length(length) for length in shown])
         axes.minorticks_off()
+
+
+def _steps(low: float, high: float) -> tuple[float, ...]:
+    """Which multiples of a power of ten are marked, so that a short axis has a few marks too."""
+    if not 0 < low < high or high > 200 * low:
+        return (1.0,)
+    return (1.0, 2.0, 5.0) if high > 8 * low else (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)
 
 
 def _length(length: float) -> str:

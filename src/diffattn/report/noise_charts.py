@@ -68,7 +68,7 @@ _CHARTS = (
         curves=_of("signal_to_noise", *_THREE),
         caption="Weight of the match over the mean weight of another key: a flat line for softmax. A fixed lambda "
         "takes away too much at short lengths.",
-        y=_axis("signal_to_noise", **_RATIO),
+        y=_axis("signal_to_noise", from_zero=True),
         x_log=True,
     ),
     _Chart(
@@ -82,7 +82,7 @@ _CHARTS = (
     ),
     _Chart(
         name="margin",
-        title="Over the margin of the match",
+        title="Signal-to-noise over the margin of the match",
         sweep="margin",
         curves=_of("signal_to_noise", *_THREE),
         caption="Where the match already has most of the weight, there is little noise, and a fixed lambda overshoots.",
@@ -195,7 +195,7 @@ def _marks(results: Results, name: str) -> list[tuple[float, str]]:
         losing = results.get("losing_strengths") or ()
         return [(entry["strength"], f"lambda {as_given(entry['lambda'])} loses") for entry in losing]
     best = find(results, "length", "best", (results.get("options") or {}).get("length"))
-    return [(best["lambda"], f"best: {best['lambda']:.3f}")] if name == "lambda" and best else []
+    return [(best["lambda"], "")] if name == "lambda" and best else []
 
 
 def _alt(title: str, curves: list[Curve]) -> str:
@@ -220,7 +220,8 @@ def _controls(results: Results) -> Drawing | None:
     return Drawing(
         name="controls",
         title=title,
-        caption="Bars are 95% intervals. A sink and a gate leave signal-to-noise where it was.",
+        caption="Bars are 95% intervals; where one is wide, a few draws decide. A sink and a gate leave "
+        "signal-to-noise where it was.",
         alt=f"{title}: signal-to-noise per position is {', '.join(said)}.",
         legend=(),
         draw=partial(draw_dots, title=title, names=names, panels=panels),

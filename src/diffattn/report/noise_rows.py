@@ -37,11 +37,11 @@ METHODS = {
     "softmax": "softmax",
     "given": "differential",
     "best": "differential, best lambda",
-    "temperature": "softmax at its best temperature",
-    "log_n": "softmax with log-n scaling",
-    "sink": "softmax with a sink",
-    "gate": "softmax with a gate",
-    "top_k": "softmax with top-k",
+    "temperature": "best temperature",
+    "log_n": "log-n scaling",
+    "sink": "sink",
+    "gate": "gate",
+    "top_k": "top-k",
 }
 
 _PARAMETERS = {
@@ -90,7 +90,7 @@ def share_between(row: Row | None, name: str) -> str:
 
 
 def method_name(row: Row) -> str:
-    """The method of a row with its number: "differential, lambda 0.5", "softmax with top-k (64 keys kept)"."""
+    """The method of a row with its number: "differential, lambda 0.5", "top-k (64 keys kept)"."""
     name, lam = str(row.get("method")), finite(row.get("lambda"))
     if name == "given" and lam is not None:
         return f"differential, lambda {as_given(lam)}"

@@ -132,8 +132,8 @@ def _reading(results: Results) -> str:
     draws = (results.get("options") or {}).get("draws")
     over = f" over {as_given(draws)} draws" if draws else ""
     return (
-        f"In each cell: what was measured{over}, its 95% interval in brackets, then the closed form, and whether it lies "
-        "outside."
+        f"In each cell: what was measured{over}, its 95% interval in brackets, then the closed form, and whether it "
+        "lies outside."
     )
 
 

@@ -55,7 +55,7 @@ def quantity(value: float, digits: int = 4) -> str:
 
 def as_given(value: float) -> str:
     """A number that someone typed, or that a method takes: 8, 0.5, 12.28 and 131,072."""
-    return count(value) if abs(value) >= 1e4 else f"{value:.4g}"
+    return count(value) if value == round(value) or abs(value) >= 1e4 else f"{value:.4g}"
 
 
 def percent(share: float, digits: int = 3) -> str:

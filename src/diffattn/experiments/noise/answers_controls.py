@@ -39,8 +39,8 @@ def _scaled(row: Row) -> str:
     )
     name = method_name(row).capitalize()
     return (
-        f"{name}{knows}: the match gets {share_between(row, 'match_weight')} of the weight; "
-        f"signal-to-noise is {between(row, 'signal_to_noise')} per position and {between(row, 'output_signal_to_noise')} of the "
+        f"{name}{knows}: the match gets {share_between(row, 'match_weight')} of the weight; signal-to-noise is "
+        f"{between(row, 'signal_to_noise')} per position and {between(row, 'output_signal_to_noise')} of the "
         f"output.{caution}"
     )
 

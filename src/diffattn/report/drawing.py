@@ -12,7 +12,10 @@ from matplotlib.figure import Figure
 
 from diffattn.report.svg import INK, LINE, SERIES, STYLE, legend_entry, to_svg
 
-__all__ = ["PAGE", "PAPER", "Drawing", "Palette"]
+__all__ = ["KINDS", "PAGE", "PAPER", "Drawing", "Palette"]
+
+#: What kinds of file a drawing is written as.
+KINDS = ("png", "svg")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,14 +85,11 @@ class Drawing:
         """The drawing as files that stand alone, by name: `<name>.png` and `<name>.svg`."""
         with matplotlib.rc_context(PAPER.style | {"svg.hashsalt": self.name}):
             figure = self.draw(PAPER)
-            nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-            return {
-                f"{self.name}.png": _saved(figure, "png", {}),
-                f"{self.name}.svg": _saved(figure, "svg", nothing),
-            }
+            return {f"{self.name}.{kind}": _saved(figure, kind) for kind in KINDS}
 
 
-def _saved(figure: Figure, kind: str, metadata: dict[str, Any]) -> bytes:
+def _saved(figure: Figure, kind: str) -> bytes:
     out = io.BytesIO()
+    metadata = dict.fromkeys(("Date", "Creator", "Format", "Type") if kind == "svg" else ("Software",))
     figure.savefig(out, format=kind, metadata=metadata)
     return out.getvalue()

@@ -131,5 +131,4 @@ def _fill(axes: Axes, palette: Palette, cells: dict[tuple[int, int], float], sho
         corner = (head - 0.5, layer - 0.5)
         axes.add_patch(Rectangle(corner, 1, 1, facecolor=colour, alpha=0.7 * abs(found) / largest, linewidth=0))
         if shown:
-            text = f"{found:.2f}".replace("0.", ".", 1)
-            axes.text(head, layer, text, ha="center", va="center", fontsize=7, color=palette.ink)
+            axes.text(head, layer, f"{found:.2f}", ha="center", va="center", fontsize=7, color=palette.ink)

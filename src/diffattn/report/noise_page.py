@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from diffattn.report.facts import pairs
-from diffattn.report.noise_charts import noise_drawings
-from diffattn.report.noise_tables import noise_tables
+from diffattn.report.noise_document import READING, drawings, tables
 from diffattn.report.page import render_page
 from diffattn.report.wording import as_given
 
@@ -20,8 +19,9 @@ def render_noise(results: dict[str, Any]) -> str:
         kind="diffattn noise",
         title=_title(results.get("options") or {}),
         answers=results.get("answers") or (),
-        drawings=noise_drawings(results),
-        tables=noise_tables(results),
+        drawings=drawings(results),
+        tables=tables(results),
+        reading=READING,
         facts=_facts(results),
         command=results.get("command"),
     )

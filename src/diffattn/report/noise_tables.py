@@ -8,7 +8,7 @@ from typing import Any
 from diffattn.report.noise_rows import SWEEPS, between, closed, measure, method_name, rows_of, value
 from diffattn.report.wording import as_given, quantity
 
-__all__ = ["NoiseTable", "brief_tables", "markdown", "noise_tables"]
+__all__ = ["NoiseTable", "brief_tables", "noise_tables"]
 
 Results = dict[str, Any]
 Row = dict[str, Any]
@@ -58,14 +58,6 @@ def brief_tables(results: Results) -> list[NoiseTable]:
         head = (first, "Method", "Match", "Noise", "Signal-to-noise", "Closed form", "Output", "Gain")
         found += [NoiseTable(name=name, title=title, head=head, rows=tuple(rows))] if rows else []
     return found
-
-
-def markdown(results: Results) -> str:
-    """The answers and all tables as a Markdown file."""
-    parts = ["# diffattn noise", *_answers(results), _reading(results)]
-    for table in noise_tables(results):
-        parts += [f"## {table.title}", _grid(table)]
-    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _sweep(name: str, rows: list[Row]) -> NoiseTable:
@@ -119,24 +111,3 @@ def _lambda(row: Row) -> str:
 
 def _holds(row: Row) -> str:
     return {True: "yes", False: "no"}.get(row.get("holds"), _MISSING)  # type: ignore[arg-type]
-
-
-def _answers(results: Results) -> list[str]:
-    parts = []
-    for entry in results.get("answers") or ():
-        parts += [f"## {entry['question']}", "\n".join(f"- {sentence}" for sentence in entry["answer"])]
-    return parts
-
-
-def _reading(results: Results) -> str:
-    draws = (results.get("options") or {}).get("draws")
-    over = f" over {as_given(draws)} draws" if draws else ""
-    return (
-        f"In each cell: what was measured{over}, its 95% interval in brackets, then the closed form, and whether it "
-        "lies outside."
-    )
-
-
-def _grid(table: NoiseTable) -> str:
-    lines = [table.head, tuple("---" for _ in table.head), *table.rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)

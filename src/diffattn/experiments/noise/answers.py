@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from diffattn.experiments.noise.answers_controls import cheaper, trust
@@ -67,19 +68,30 @@ def _removed(results: Results) -> list[str]:
     given, best = (find(results, "length", method, options["length"]) for method in ("given", "best"))
     assert given is not None
     assert best is not None
-    rho, limit = options["correlation"], limit_gain(options["strength"], options["correlation"])
+    rho, fixed, chosen = (as_given(number) for number in (options["correlation"], options["lambda"], best["lambda"]))
     return [
-        f"At a correlation of {as_given(rho)}, lambda {as_given(options['lambda'])} makes signal-to-noise per position "
-        f"{between(given, 'gain')} times softmax's; the best lambda, {number(best['lambda'], 3)}, makes it "
-        f"{between(best, 'gain')} times.",
-        f"However long the context, no lambda gives more than 1/erf(s sqrt(1 - rho)) = {quantity(limit)} times, and "
-        "less where the second map holds some of the match.",
+        f"At a correlation of {rho}, signal-to-noise per position over softmax's is {_gain(given)} with lambda {fixed} "
+        f"and {_gain(best)} with the best lambda, {chosen}.",
+        _limit(options),
         *_what_stays(results),
-        f"The output's signal-to-noise becomes {between(given, 'output_gain')} times softmax's with lambda "
-        f"{as_given(options['lambda'])}, and {between(best, 'output_gain')} times with {number(best['lambda'], 3)}. A "
-        f"gain of G carries the same output noise to about G squared times the length: {_squared(given)} and "
-        f"{_squared(best)} times, once most of the weight is noise.",
+        f"Signal-to-noise of the output over softmax's is {_gain(given, 'output_gain')} with lambda {fixed} and "
+        f"{_gain(best, 'output_gain')} with {chosen}. A gain of G carries the same output noise to about G squared "
+        f"times the length, once most of the weight is noise: {_squared(given)} and {_squared(best)} times.",
     ]
+
+
+def _gain(row: dict[str, Any] | None, name: str = "gain") -> str:
+    return "infinite (no noise is left)" if value(row, name) is None else between(row, name)
+
+
+def _limit(options: dict[str, Any]) -> str:
+    limit = limit_gain(options["strength"], options["correlation"])
+    if limit == math.inf:
+        return "Noise that both maps hold alike can be removed in full, so that the gain has no limit."
+    return (
+        f"However long the context, no lambda gives more than 1/erf(s sqrt(1 - rho)) = {quantity(limit)} times, and "
+        "less where the second map holds some of the match."
+    )
 
 
 def _squared(row: dict[str, Any]) -> str:
@@ -91,9 +103,8 @@ def _what_stays(results: Results) -> list[str]:
     rows = rows_of(results, "correlation", "best")
     least, most = rows[0], rows[-1]
     return [
-        "What the two maps' noise has in common goes, and what is each map's own stays: the best lambda gains "
-        f"{between(least, 'gain')} times at a correlation of {as_given(least['x'])} and {between(most, 'gain')} times "
-        f"at {as_given(most['x'])}."
+        "What the two maps' noise has in common goes, and what is each map's own stays: the best lambda's gain is "
+        f"{_gain(least)} at a correlation of {as_given(least['x'])} and {_gain(most)} at {as_given(most['x'])}."
     ]
 
 
@@ -109,8 +120,9 @@ def _threshold(results: Results) -> list[str]:
     edge = losing_strength(lam)
     outcome = "below that" if shared < edge else "above that, so that it loses"
     return [
-        f"At great length lambda {as_given(lam)} loses against softmax where s sqrt(1 - rho), the noise that the maps "
-        f"do not share, is above {number(edge)}; here it is {number(shared)}, {outcome}."
+        f"At great length, with nothing of the match in the second map, lambda {as_given(lam)} loses against softmax "
+        f"where s sqrt(1 - rho), the noise that the maps do not share, is above {number(edge)}; here it is "
+        f"{number(shared)}, {outcome}."
     ]
 
 
@@ -126,8 +138,8 @@ def _beside_the_best(results: Results, row: dict[str, Any]) -> str:
     best = find(results, "length", "best", row["x"])
     assert best is not None
     return (
-        f"at {count(row['x'])} keys it makes signal-to-noise {between(row, 'gain')} times softmax's, where the best, "
-        f"{number(best['lambda'], 3)}, makes it {between(best, 'gain')} times"
+        f"at {count(row['x'])} keys its gain is {_gain(row)}, where that of the best, {as_given(best['lambda'])}, is "
+        f"{_gain(best)}"
     )
 
 
@@ -137,7 +149,7 @@ def _second_map(results: Results) -> list[str]:
     useless = [row["x"] for row in rows_of(results, "second_margin", "best") if row["lambda"] == 0]
     found = [
         "A second map that holds the match too takes the match away as well: with the same margin in both maps lambda "
-        f"{as_given(results['options']['lambda'])} leaves {between(same, 'gain')} times softmax's signal-to-noise."
+        f"{as_given(results['options']['lambda'])} leaves {_gain(same)} times softmax's signal-to-noise."
     ]
     if useless:
         found.append(f"From a margin of {as_given(useless[0])} there, the best lambda is 0: any subtraction loses.")

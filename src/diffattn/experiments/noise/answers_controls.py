@@ -27,8 +27,8 @@ def _ahead(rows: list[Row], best: Row | None) -> str:
     ahead = [method_name(row) for row in rows if base is not None and (value(row, "gain") or 0) > base]
     said = f"{join_words(ahead)} {'do' if len(ahead) > 1 else 'does'} more" if ahead else "no control does more"
     return (
-        f"On the same draws the best lambda makes signal-to-noise per position {between(best, 'gain')} times "
-        f"softmax's; {said}, and none of them needs a second map."
+        f"On the same draws the best lambda's gain in signal-to-noise per position is {between(best, 'gain')}; "
+        f"{said}, and none of them needs a second map."
     )
 
 

@@ -9,23 +9,24 @@ from pathlib import Path
 from typing import Any
 
 from diffattn.errors import UserError
-from diffattn.report.noise_charts import noise_drawings
+from diffattn.report.drawing import KINDS
+from diffattn.report.noise_document import drawings, markdown
 from diffattn.report.noise_page import render_noise
-from diffattn.report.noise_tables import markdown
 from diffattn.training.run_folder import refuse_strangers
 from diffattn.training.storage import make_folder, read_json, write_json
 
 __all__ = ["RESULTS", "reserved", "write_results"]
 
 RESULTS = "results.json"
+_TABLES, _PAGE = "tables.md", "report.html"
 
 
 def write_results(results: dict[str, Any], folder: Path) -> None:
     """Write `results.json`, `tables.md`, `report.html`, and each drawing as PNG and SVG into an empty folder."""
     write_json(folder / RESULTS, results)
-    (folder / "tables.md").write_text(markdown(results), encoding="utf-8", newline="\n")
-    (folder / "report.html").write_text(render_noise(results), encoding="utf-8", newline="\n")
-    for drawing in noise_drawings(results):
+    (folder / _TABLES).write_text(markdown(results), encoding="utf-8", newline="\n")
+    (folder / _PAGE).write_text(render_noise(results), encoding="utf-8", newline="\n")
+    for drawing in drawings(results):
         for name, content in drawing.files().items():
             (folder / name).write_bytes(content)
 
@@ -56,6 +57,11 @@ def _refuse_others(folder: Path) -> None:
     stored = read_json(folder / RESULTS)
     if not isinstance(stored, dict) or stored.get("kind") != "noise":
         refuse_strangers(folder)
+        return
+    ours = {RESULTS, _TABLES, _PAGE, *(f"{drawing.name}.{kind}" for drawing in drawings(stored) for kind in KINDS)}
+    others = sorted({path.name for path in folder.iterdir()} - ours)
+    if others:
+        raise UserError(f"the folder {folder} holds {others[0]} beside an earlier result: give another folder")
 
 
 def _put(unfinished: Path, folder: Path) -> None:

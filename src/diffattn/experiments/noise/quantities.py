@@ -33,18 +33,22 @@ class Quantity:
 
 def _signal_to_noise(sums: Array, others: int) -> Array:
     noise = np.where(sums[..., 1] > _NOTHING * sums[..., 5], sums[..., 1], 0.0)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         return np.abs(sums[..., 0]) * others / noise
 
 
 def _output_signal_to_noise(sums: Array, others: int) -> Array:
     noise = np.where(sums[..., 3] > _NOTHING**2 * sums[..., 7], sums[..., 3], 0.0)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         return np.abs(sums[..., 0]) / np.sqrt(noise)
 
 
 def _over_softmax(statistic: Callable[[Array, int], Array]) -> Callable[[Array, int], Array]:
-    return lambda sums, others: statistic(sums, others) / statistic(np.roll(sums, 4, axis=-1), others)
+    def ratio(sums: Array, others: int) -> Array:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return statistic(sums, others) / statistic(np.roll(sums, 4, axis=-1), others)
+
+    return ratio
 
 
 QUANTITIES = {

@@ -54,8 +54,11 @@ def brief_tables(results: Results) -> list[NoiseTable]:
     """The sweep over length and the controls, narrow enough for a terminal: what was measured, and one closed form."""
     found = []
     for name, title, first in (("length", SWEEPS["length"], "Keys"), ("controls", _CONTROLS, "")):
-        rows = [(as_given(row["x"]) if first else "", method_name(row), *_brief(row)) for row in rows_of(results, name)]
-        head = (first, "Method", "Match", "Noise", "Signal-to-noise", "Closed form", "Output", "Gain")
+        rows = [
+            (as_given(row["x"]) if first else "", method_name(row).removeprefix("differential, "), *_brief(row))
+            for row in rows_of(results, name)
+        ]
+        head = (first, "Method", "Noise", "Signal to noise", "Closed form", "Output", "Gain")
         found += [NoiseTable(name=name, title=title, head=head, rows=tuple(rows))] if rows else []
     return found
 
@@ -86,7 +89,7 @@ def _controls(rows: list[Row]) -> NoiseTable:
 
 
 def _brief(row: Row) -> tuple[str, ...]:
-    found = [value(row, name) for name in ("match_weight", "noise_mass", "signal_to_noise")]
+    found = [value(row, name) for name in ("noise_mass", "signal_to_noise")]
     found += [closed(row, "signal_to_noise"), value(row, "output_signal_to_noise"), value(row, "gain")]
     return tuple(_MISSING if one is None else quantity(one) for one in found)
 

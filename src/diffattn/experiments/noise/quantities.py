@@ -11,7 +11,7 @@ import numpy as np
 from diffattn.experiments.noise.estimate import Array, jackknife
 from diffattn.planning.noise_model import NoiseModel
 
-__all__ = ["QUANTITIES", "Quantity", "closed_form", "describe"]
+__all__ = ["QUANTITIES", "Quantity", "closed_form", "describe", "without_rounding"]
 
 #: Noise below this share of softmax's is what rounding leaves of an exact cancellation.
 _NOTHING = 1e-12
@@ -32,15 +32,13 @@ class Quantity:
 
 
 def _signal_to_noise(sums: Array, others: int) -> Array:
-    noise = np.where(sums[..., 1] > _NOTHING * sums[..., 5], sums[..., 1], 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.abs(sums[..., 0]) * others / noise
+        return np.abs(sums[..., 0]) * others / sums[..., 1]
 
 
 def _output_signal_to_noise(sums: Array, others: int) -> Array:
-    noise = np.where(sums[..., 3] > _NOTHING**2 * sums[..., 7], sums[..., 3], 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.abs(sums[..., 0]) / np.sqrt(noise)
+        return np.abs(sums[..., 0]) / np.sqrt(sums[..., 3])
 
 
 def _over_softmax(statistic: Callable[[Array, int], Array]) -> Callable[[Array, int], Array]:
@@ -90,6 +88,12 @@ def describe(
     """
     both = np.concatenate([sums, softmax], axis=-1)
     return {name: _beside(both, others, quantity, closed.get(name)) for name, quantity in QUANTITIES.items()}
+
+
+def without_rounding(sums: Array, softmax: Array) -> Array:
+    """The sums of a subtraction, with noise of exactly 0 in draws where only rounding is left of softmax's."""
+    nothing = sums[:, 1] < _NOTHING * softmax[:, 1]
+    return np.where(nothing[:, None] & np.array([False, True, True, True]), 0.0, sums)
 
 
 def _beside(both: Array, others: int, quantity: Quantity, expected: float | None) -> dict[str, float | bool | None]:

@@ -34,7 +34,7 @@ def test_it_prints_tables_and_answers(capsys):
     shown = capsys.readouterr().out
     for words in (
         "1,024",
-        "differential, lambda 0.3",
+        "lambda 0.3",
         "top-k (64 keys kept)",
         "How high is the floor?",
         "When does it",

@@ -73,7 +73,7 @@ def command(
     with reserved(out) if out else nullcontext() as folder:
         results = run_noise(request, command=command_line())
         if folder:
-            write_results(results, folder)
+            write_results(results, folder, progress=True)
     write_report_json(json_file, results)
     _show(report_console(json_file), results, out)
 

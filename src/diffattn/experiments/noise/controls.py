@@ -94,10 +94,10 @@ def _sink(model: NoiseModel) -> Control:
         sink = keys.new_full((len(keys), 1, 1, 2), score)
         return _softmax(torch.cat([keys, sink], dim=2))[:, :-1]
 
-    share = 1 / (1 + model.noise_mass())
-    return Control(
-        name="sink", parameter=score, weights=weights, closed=_times(closed_form(model, 0.0), share), holds=model.holds
-    )
+    closed = _times(closed_form(model, 0.0), 1 / (1 + model.noise_mass()))
+    # A sink takes a little more in draws with less noise: its gain is 1 only as far as the noise's sum is its mean.
+    closed |= {"gain": None, "output_gain": None}
+    return Control(name="sink", parameter=score, weights=weights, closed=closed, holds=model.holds)
 
 
 def _gate(model: NoiseModel, gate: float) -> Control:

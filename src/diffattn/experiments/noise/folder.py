@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from diffattn.data.progress import delayed_progress
 from diffattn.errors import UserError
 from diffattn.report.drawing import KINDS
 from diffattn.report.noise_document import drawings, markdown
@@ -21,14 +22,21 @@ RESULTS = "results.json"
 _TABLES, _PAGE = "tables.md", "report.html"
 
 
-def write_results(results: dict[str, Any], folder: Path) -> None:
-    """Write `results.json`, `tables.md`, `report.html`, and each drawing as PNG and SVG into an empty folder."""
+def write_results(results: dict[str, Any], folder: Path, progress: bool = False) -> None:
+    """Write `results.json`, `tables.md`, `report.html`, and each drawing as PNG and SVG into an empty folder.
+
+    `progress`: show a bar on standard error where it takes longer than two seconds.
+    """
+    drawn = drawings(results)
     write_json(folder / RESULTS, results)
     (folder / _TABLES).write_text(markdown(results), encoding="utf-8", newline="\n")
-    (folder / _PAGE).write_text(render_noise(results), encoding="utf-8", newline="\n")
-    for drawing in drawings(results):
-        for name, content in drawing.files().items():
-            (folder / name).write_bytes(content)
+    with delayed_progress("Drawing plots", 1 + len(drawn), enabled=progress) as advance:
+        (folder / _PAGE).write_text(render_noise(results), encoding="utf-8", newline="\n")
+        advance(1)
+        for drawing in drawn:
+            for name, content in drawing.files().items():
+                (folder / name).write_bytes(content)
+            advance(1)
 
 
 @contextmanager

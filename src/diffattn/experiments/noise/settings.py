@@ -14,7 +14,7 @@ __all__ = ["LENGTHS", "NoiseRequest"]
 #: The lengths of the sweep over length: 1K to 256K.
 LENGTHS = tuple(1024 * 2**power for power in range(9))
 
-#: One draw of this many keys takes half a gigabyte; a draw is never split.
+#: One draw of this many keys takes nearly a gigabyte; a draw is never split.
 _LONGEST = 2**22
 
 

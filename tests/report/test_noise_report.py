@@ -223,5 +223,6 @@ def test_words_for_numbers() -> None:
         "0%",
         "3.0e-07%",
     ]
+    assert quantity(0.99999) == quantity(1.00001) == "1.000"
     assert [quantity(value) for value in (0.0, 1808.04, 7.896e13, 1.5e-7)] == ["0", "1,808", "7.896e+13", "1.500e-07"]
     assert [short(value) for value in (0.5, 20_000, 1e13, 3e6)] == ["0.5", "20K", "1e+13", "3M"]

@@ -94,8 +94,8 @@ def _show(console: Console, results: dict[str, Any], out: Path | None) -> None:
 
     for brief in brief_tables(results):
         table = Table(title=brief.title, title_justify="left", box=box.SIMPLE_HEAD)
-        for at, title in enumerate(brief.head):
-            table.add_column(title, justify="left" if at == 1 else "right")
+        for title in brief.head:
+            table.add_column(title, justify="left" if title == "Method" else "right")
         for row in brief.rows:
             table.add_row(*row)
         console.print(table, soft_wrap=False)

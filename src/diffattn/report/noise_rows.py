@@ -104,6 +104,6 @@ def _between(found: dict[str, Any], show: Any) -> str:
     middle, low, high = (finite(found.get(key)) for key in ("value", "low", "high"))
     if middle is None:
         return "not finite"
-    if low is None or high is None or show(low) == show(high):
+    if low is None or high is None or show(low) == show(middle) == show(high):
         return show(middle)
     return f"{show(middle)} ({show(low)} to {show(high)})"

@@ -52,15 +52,19 @@ def noise_tables(results: Results) -> list[NoiseTable]:
 
 def brief_tables(results: Results) -> list[NoiseTable]:
     """The sweep over length and the controls, narrow enough for a terminal: what was measured, and one closed form."""
-    found = []
-    for name, title, first in (("length", SWEEPS["length"], "Keys"), ("controls", _CONTROLS, "")):
-        rows = [
-            (as_given(row["x"]) if first else "", method_name(row).removeprefix("differential, "), *_brief(row))
-            for row in rows_of(results, name)
-        ]
-        head = (first, "Method", "Noise", "Signal to noise", "Closed form", "Output", "Gain")
-        found += [NoiseTable(name=name, title=title, head=head, rows=tuple(rows))] if rows else []
-    return found
+    head = ("Method", "Noise", "Signal to noise", "Closed form", "Output", "Gain")
+    lengths = rows_of(results, "length")
+    controls = rows_of(results, "controls")
+    found = [
+        NoiseTable(
+            name="length",
+            title=SWEEPS["length"],
+            head=("Keys", *head),
+            rows=tuple((as_given(row["x"]), *_brief(row)) for row in lengths),
+        ),
+        NoiseTable(name="controls", title=_CONTROLS, head=head, rows=tuple(map(_brief, controls))),
+    ]
+    return [table for table in found if table.rows]
 
 
 def _sweep(name: str, rows: list[Row]) -> NoiseTable:
@@ -91,7 +95,8 @@ def _controls(rows: list[Row]) -> NoiseTable:
 def _brief(row: Row) -> tuple[str, ...]:
     found = [value(row, name) for name in ("noise_mass", "signal_to_noise")]
     found += [closed(row, "signal_to_noise"), value(row, "output_signal_to_noise"), value(row, "gain")]
-    return tuple(_MISSING if one is None else quantity(one) for one in found)
+    numbers = (_MISSING if one is None else quantity(one) for one in found)
+    return (method_name(row).removeprefix("differential, ").partition(" (")[0], *numbers)
 
 
 def _cells(row: Row) -> tuple[str, ...]:

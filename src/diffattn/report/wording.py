@@ -50,7 +50,8 @@ def quantity(value: float, digits: int = 4) -> str:
     """`number`, but in powers of ten where it would be longer than ten digits: 0.01234 and 7.896e+13."""
     if value and not 1e-5 <= abs(value) < 1e9:
         return f"{value:.{digits - 1}e}"
-    return number(value, digits)
+    # Rounded first, so that 0.99999 is 1.000 as 1.00001 is.
+    return number(float(f"{value:.{digits - 1}e}") if abs(value) < 1 else value, digits)
 
 
 def as_given(value: float) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from diffattn.experiments.noise.answers_controls import cheaper, trust
 from diffattn.planning.noise_model import limit_gain, losing_strength, margin_for_noise_mass
-from diffattn.report.noise_rows import between, closed, find, rows_of, share_between, value
+from diffattn.report.noise_rows import between, closed, find, measure, rows_of, share_between, value
 from diffattn.report.wording import as_given, count, number, percent, quantity
 
 __all__ = ["answers"]
@@ -49,9 +49,7 @@ def _over_length(results: Results) -> list[str]:
         return []
     first, last = rows[0], rows[-1]
     ends = f"{count(first['x'])} to {count(last['x'])} keys"
-    low, high = value(first, "signal_to_noise"), value(last, "signal_to_noise")
-    flat = low is not None and high is not None and abs(high / low - 1) < 0.05
-    said = "it does not change with length" if flat else "not the flat line expected"
+    said = "it does not change with length" if _flat(first, last) else "not flat, where the closed form does not hold"
     noise, output = (
         f"from {show(first, name)} to {show(last, name)}"
         for show, name in ((share_between, "noise_mass"), (between, "output_signal_to_noise"))
@@ -61,6 +59,13 @@ def _over_length(results: Results) -> list[str]:
         f"{between(last, 'signal_to_noise')}: {said}. What changes is the noise's weight in all, {noise}, and with it "
         f"the output's signal-to-noise, {output}."
     ]
+
+
+def _flat(first: dict[str, Any], last: dict[str, Any]) -> bool:
+    """Whether the two are within a twentieth of each other, or their intervals meet."""
+    ends = [measure(row, "signal_to_noise") for row in (first, last)]
+    low, high = sorted(ends, key=lambda found: found["value"])
+    return high["value"] < 1.05 * low["value"] or (low["high"] or 0.0) > (high["low"] or 0.0)
 
 
 def _removed(results: Results) -> list[str]:
@@ -81,7 +86,10 @@ def _removed(results: Results) -> list[str]:
 
 
 def _gain(row: dict[str, Any] | None, name: str = "gain") -> str:
-    return "infinite (no noise is left)" if value(row, name) is None else between(row, name)
+    if value(row, name) is not None:
+        return between(row, name)
+    match = value(row, "match_weight")
+    return "infinite (no noise is left)" if match and abs(match) > 1e-12 else "none (neither match nor noise is left)"
 
 
 def _limit(options: dict[str, Any]) -> str:
@@ -148,8 +156,8 @@ def _second_map(results: Results) -> list[str]:
     same = find(results, "second_margin", "given", margin)
     useless = [row["x"] for row in rows_of(results, "second_margin", "best") if row["lambda"] == 0]
     found = [
-        "A second map that holds the match too takes the match away as well: with the same margin in both maps lambda "
-        f"{as_given(results['options']['lambda'])} leaves {_gain(same)} times softmax's signal-to-noise."
+        "A second map that holds the match too takes the match away as well: with the same margin in both maps the "
+        f"gain of lambda {as_given(results['options']['lambda'])} is {_gain(same)}."
     ]
     if useless:
         found.append(f"From a margin of {as_given(useless[0])} there, the best lambda is 0: any subtraction loses.")

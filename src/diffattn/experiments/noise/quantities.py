@@ -53,7 +53,7 @@ QUANTITIES = {
     "match_weight": Quantity(statistic=lambda sums, _: sums[..., 0]),
     "noise_mass": Quantity(statistic=lambda sums, _: sums[..., 1]),
     "negative_mass": Quantity(statistic=lambda sums, _: (sums[..., 1] - sums[..., 2]) / 2),
-    "row_sum": Quantity(statistic=lambda sums, _: sums[..., 0] + sums[..., 2]),
+    "row_sum": Quantity(statistic=lambda sums, _: np.round(sums[..., 0] + sums[..., 2], 12)),
     "signal_to_noise": Quantity(statistic=_signal_to_noise, ratio=True),
     "output_signal_to_noise": Quantity(statistic=_output_signal_to_noise, ratio=True),
     "gain": Quantity(statistic=_over_softmax(_signal_to_noise), ratio=True),

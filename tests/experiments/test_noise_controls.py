@@ -59,6 +59,7 @@ def test_the_closed_forms_of_controls_are_met(usual):
             allowed = max(4 * (cell["error"] or 0.0), 1e-3 * abs(cell["closed_form"]))
             assert abs(cell["value"] - cell["closed_form"]) < allowed, (name, quantity)
             assert cell["value"] == pytest.approx(cell["closed_form"], rel=0.05), (name, quantity)
+    assert found["sink"][1]["gain"]["closed_form"] is None
     assert found["top_k"][0].holds is None
     assert found["top_k"][1]["gain"]["closed_form"] is None
 

@@ -35,6 +35,8 @@ def test_results_hold_everything_and_are_json(results):
     assert results["options"]["lambda"] == 0.5
     assert {row["sweep"] for row in results["rows"]} == {*SWEEPS, "controls"}
     assert [row["x"] for row in rows_of(results, "length", "softmax")] == [256, 2048, 8192]
+    assert {row["draws"] for row in results["rows"] if row["sweep"] != "failing"} == {6}
+    assert {row["draws"] for row in rows_of(results, "failing")} == {24}
 
 
 def test_the_same_seed_gives_the_same_rows(results):

@@ -139,7 +139,8 @@ def test_jackknife_without_spread_or_draws():
 
 def test_exact_cancellation_leaves_no_noise():
     found = drawn(NoiseModel(length=300, margin=5.0, strength=1.0, second_margin=5.0, correlation=1.0), 1.0, draws=4)
-    assert found["noise_mass"]["value"] < 1e-12
+    assert found["noise_mass"]["value"] == found["match_weight"]["value"] == 0
+    assert found["signal_to_noise"]["low"] is None
     alone = drawn(NoiseModel(length=300, margin=5.0, strength=1.0, second_margin=4.9999, correlation=1.0), 0.0, draws=4)
     assert alone["gain"]["value"] == 1.0
     assert alone["gain"]["inside"] is None

@@ -126,6 +126,13 @@ def test_every_drawing_says_in_words_what_it_shows(noise: Results, drawn: list[D
     assert f"best temperature (scores times 8) {quantity(temperature, 3)}" in drawn[-1].alt
 
 
+def test_lengths_stand_on_a_logarithmic_axis_in_powers_of_two(drawn: list[Drawing]) -> None:
+    [axes] = drawn[0].draw(PAPER).axes
+    assert axes.get_xscale() == "log"
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1K", "2K", "4K"]
+    assert drawn[3].draw(PAPER).axes[0].get_xscale() == "linear"
+
+
 def test_page_drawings_take_the_pages_colours(drawn: list[Drawing]) -> None:
     svgs = [drawing.svg for drawing in drawn]
     for svg in svgs:

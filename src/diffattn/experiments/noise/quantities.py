@@ -11,10 +11,7 @@ import numpy as np
 from diffattn.experiments.noise.estimate import Array, jackknife
 from diffattn.planning.noise_model import NoiseModel
 
-__all__ = ["QUANTITIES", "Quantity", "closed_form", "describe", "without_rounding"]
-
-#: Noise below this share of softmax's is what rounding leaves of an exact cancellation.
-_NOTHING = 1e-12
+__all__ = ["QUANTITIES", "Quantity", "closed_form", "describe"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,12 +85,6 @@ def describe(
     """
     both = np.concatenate([sums, softmax], axis=-1)
     return {name: _beside(both, others, quantity, closed.get(name)) for name, quantity in QUANTITIES.items()}
-
-
-def without_rounding(sums: Array, softmax: Array) -> Array:
-    """The sums of a subtraction, with noise of exactly 0 in draws where only rounding is left of softmax's."""
-    nothing = sums[:, 1] < _NOTHING * softmax[:, 1]
-    return np.where(nothing[:, None] & np.array([False, True, True, True]), 0.0, sums)
 
 
 def _beside(both: Array, others: int, quantity: Quantity, expected: float | None) -> dict[str, float | bool | None]:

@@ -11,7 +11,7 @@ from diffattn.data.progress import delayed_progress
 from diffattn.experiments.noise.controls import Control, controls, together
 from diffattn.experiments.noise.draws import Cell, measure, subtracted
 from diffattn.experiments.noise.estimate import Array
-from diffattn.experiments.noise.quantities import closed_form, describe, without_rounding
+from diffattn.experiments.noise.quantities import closed_form, describe
 from diffattn.experiments.noise.settings import NoiseRequest
 from diffattn.planning.noise_model import NoiseModel
 
@@ -98,7 +98,7 @@ def _group(
         for (x, method, lam), sums in zip(point.series, others, strict=True):
             closed = closed_form(point.model, lam)
             head = {"sweep": point.sweep, "x": x, "method": method, **_setting(point.model), "lambda": lam}
-            yield _row({**head, "holds": point.model.holds}, without_rounding(sums, softmax), softmax, closed)
+            yield _row({**head, "holds": point.model.holds}, sums, softmax, closed)
     if chosen:
         softmax, *others = measured[-1]
         for control, sums in zip(chosen, others, strict=True):

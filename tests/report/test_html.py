@@ -6,7 +6,6 @@ import json
 import math
 import re
 from collections.abc import Callable
-from html.parser import HTMLParser
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -15,45 +14,10 @@ import pytest
 
 from diffattn.errors import UserError
 from diffattn.report import render, write_report
+from pages import Page, assert_labelled, assert_self_contained
 
 Results = dict[str, Any]
-VOID = {"meta", "link", "br", "hr", "img", "input"}
 EVIL = '<script>alert(1)</script><img src=http://evil.example/x onerror="y"> & \' {{ 7*7 }} $x$'
-
-
-class Page(HTMLParser):
-    """Holds what was opened, in order, and fails where an end tag meets another start tag."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.words: list[str] = []
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] != "style":
-            self.words.append(data)
-
-    def attributes(self, tag: str) -> list[dict[str, str | None]]:
-        return [attributes for name, attributes in self.tags if name == tag]
-
-    @property
-    def text(self) -> str:
-        return " ".join(" ".join(self.words).split())
 
 
 @pytest.fixture(scope="module")
@@ -62,12 +26,7 @@ def page_text(make: Callable[..., Results]) -> str:
 
 
 def test_tags_are_balanced_and_ids_unique(page_text: str) -> None:
-    page = Page(page_text)
-    ids = [attributes["id"] for _, attributes in page.tags if "id" in attributes]
-    assert len(ids) == len(set(ids))
-    labels = [attributes["aria-labelledby"] for _, attributes in page.tags if "aria-labelledby" in attributes]
-    assert labels
-    assert set(labels) <= set(ids)
+    assert_labelled(page_text)
 
 
 def test_order_is_title_verdict_table_curves_measured(results: Results, page_text: str) -> None:
@@ -96,18 +55,7 @@ def test_shows_all_it_was_given(results: Results, page_text: str) -> None:
 
 
 def test_nothing_is_fetched_and_nothing_is_run(page_text: str) -> None:
-    text = page_text
-    page = Page(text)
-    for tag, attributes in page.tags:
-        assert tag not in ("script", "iframe", "object", "embed", "base", "img", "image", "form")
-        for name, value in attributes.items():
-            assert not name.startswith("on")
-            if name in ("src", "href", "srcset", "action", "data", "poster"):
-                assert (value or "").startswith(("#", "data:")), (tag, name, value)
-    assert "://" not in text
-    assert not re.search(r"@import|url\((?!#)", text)
-    policy = [a["content"] for a in page.attributes("meta") if a.get("http-equiv") == "Content-Security-Policy"]
-    assert "default-src 'none'" in str(policy)
+    assert_self_contained(page_text)
 
 
 def test_fits_a_phone_and_both_schemes(page_text: str) -> None:

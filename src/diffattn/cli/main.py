@@ -27,6 +27,7 @@ COMMANDS = {
     "generate": "Let a trained model go on with a text.",
     "plan": "Say what differential attention would cost and bring for a model, and whether to use it.",
     "lesson": "Teach differential attention: what is measured beside what is derived.",
+    "noise": "Draw the noise of attention, and say what a second map takes away of it.",
     "doctor": "Say what is installed, and which backends serve here and why not.",
 }
 

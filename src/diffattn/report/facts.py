@@ -6,7 +6,7 @@ from typing import Any
 
 from diffattn.report.wording import bytes_text, decimals_for, finite, join_words, number, signed, variant_name
 
-__all__ = ["Interval", "facts", "intervals"]
+__all__ = ["Interval", "facts", "intervals", "pairs"]
 
 Interval = dict[str, str]
 Facts = list[tuple[str, list[tuple[str, str]]]]
@@ -17,13 +17,13 @@ def facts(results: dict[str, Any]) -> Facts:
     sections = [
         ("Run", _run(results)),
         ("Text", _text(results.get("corpus") or {})),
-        ("Training settings", _pairs(results.get("settings"))),
-        ("Baseline model", _pairs(results.get("baseline_config"))),
+        ("Training settings", pairs(results.get("settings"))),
+        ("Baseline model", pairs(results.get("baseline_config"))),
         ("Speed", _speed(results.get("speed") or {})),
-        ("Versions", _pairs(results.get("versions"))),
-        ("Machine", _pairs(results.get("machine"))),
+        ("Versions", pairs(results.get("versions"))),
+        ("Machine", pairs(results.get("machine"))),
     ]
-    return [(title, pairs) for title, pairs in sections if pairs]
+    return [(title, found) for title, found in sections if found]
 
 
 def intervals(results: dict[str, Any]) -> list[Interval]:
@@ -102,7 +102,8 @@ def _speed(speed: dict[str, Any]) -> list[tuple[str, str]]:
     return found
 
 
-def _pairs(tree: Any) -> list[tuple[str, str]]:
+def pairs(tree: Any) -> list[tuple[str, str]]:
+    """A flat tree of a results file as names and values for a reader; empty where there is none."""
     return [(_label(name), _value(name, value)) for name, value in (tree or {}).items()]
 
 

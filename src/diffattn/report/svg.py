@@ -10,12 +10,12 @@ from typing import Any
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-__all__ = ["DASHES", "INK", "SERIES", "STYLE", "to_svg"]
+__all__ = ["DASHES", "INK", "LINE", "SERIES", "STYLE", "legend_entry", "to_svg"]
 
 #: Line patterns in points, so that lines can be told apart without colour; the page's legend draws them too.
 DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2), (1.5, 1.5), (6, 2, 1.5, 2), (9, 3), (3, 1))
 #: Stand-ins that matplotlib draws with; `to_svg` turns each into a variable of the page.
-INK, _LINE = "#a100f0", "#a100f1"
+INK, LINE = "#a100f0", "#a100f1"
 SERIES = tuple(f"#a1000{index}" for index in range(len(DASHES)))
 
 STYLE: dict[str, Any] = {
@@ -24,19 +24,25 @@ STYLE: dict[str, Any] = {
     "text.parse_math": False,
     "text.color": INK,
     "axes.labelcolor": INK,
-    "axes.edgecolor": _LINE,
+    "axes.edgecolor": LINE,
     "axes.grid": True,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.titlesize": 10,
     "axes.titlelocation": "left",
-    "grid.color": _LINE,
+    "grid.color": LINE,
     "grid.linewidth": 0.6,
-    "xtick.color": _LINE,
-    "ytick.color": _LINE,
+    "xtick.color": LINE,
+    "ytick.color": LINE,
     "xtick.labelcolor": INK,
     "ytick.labelcolor": INK,
 }
+
+
+def legend_entry(name: str, index: int) -> dict[str, Any]:
+    """What a page's legend shows of the series `index`: its name, colour and dashes."""
+    index %= len(DASHES)
+    return {"name": name, "index": index, "dash": " ".join(map(str, DASHES[index]))}
 
 
 def to_svg(figure: Figure, name: str) -> str:
@@ -64,7 +70,7 @@ def _inline(svg: str, name: str) -> str:
         (r'(<svg [^>]*?)width="[^"]*"', r"\1"),
         (r'(<svg [^>]*?)height="[^"]*"', r'\1aria-hidden="true"'),
         (re.escape(INK), "var(--ink)"),
-        (re.escape(_LINE), "var(--line)"),
+        (re.escape(LINE), "var(--line)"),
         (r"#a1000(\d)", r"var(--series-\1)"),
     )
     for pattern, replacement in substitutions:

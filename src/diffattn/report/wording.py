@@ -6,7 +6,19 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["bytes_text", "count", "decimals_for", "finite", "join_words", "number", "signed", "variant_name"]
+__all__ = [
+    "as_given",
+    "bytes_text",
+    "count",
+    "decimals_for",
+    "finite",
+    "join_words",
+    "number",
+    "percent",
+    "quantity",
+    "signed",
+    "variant_name",
+]
 
 _NAMES = {"softmax": "softmax", "gated": "gated", "v1": "V1", "v2": "V2"}
 
@@ -32,6 +44,31 @@ def number(value: float, digits: int = 4) -> str:
     if value == 0:
         return "0"
     return f"{value:,.{_decimals(value, digits)}f}"
+
+
+def quantity(value: float, digits: int = 4) -> str:
+    """`number`, but in powers of ten where it would be longer than ten digits: 0.01234 and 7.896e+13."""
+    if value and not 1e-5 <= abs(value) < 1e9:
+        return f"{value:.{digits - 1}e}"
+    # Rounded first, so that 0.99999 is 1.000 as 1.00001 is.
+    return number(float(f"{value:.{digits - 1}e}") if abs(value) < 1 else value, digits)
+
+
+def as_given(value: float) -> str:
+    """A number that someone typed, or that a method takes: 8, 0.5, 12.28 and 131,072."""
+    return count(value) if value == round(value) or abs(value) >= 1e4 else f"{value:.4g}"
+
+
+def percent(share: float, digits: int = 3) -> str:
+    """A share of 1 as percents, never rounded to 0% or 100% that it is not: 1.36%, 99.99%, above 99.999%."""
+    if not 0 < share < 1:
+        return f"{number(100 * share, digits)}%"
+    if 1 - share < 1e-5:
+        return "above 99.999%"
+    if share < 1e-7:
+        return f"{100 * share:.1e}%"
+    decimals = max(_decimals(100 * share, digits), _decimals(100 * (1 - share), 1))
+    return f"{100 * share:.{decimals}f}%"
 
 
 def count(value: float) -> str:

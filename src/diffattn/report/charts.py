@@ -1,0 +1,204 @@
+"""Charts of measured points with intervals over the lines that a theory gives, and dots by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from diffattn.report.drawing import Palette
+from diffattn.report.svg import DASHES
+from diffattn.report.wording import quantity
+
+__all__ = ["Axis", "Curve", "Dots", "draw_curves", "draw_dots", "short"]
+
+_WIDTH, _HEIGHT, _DOT_HEIGHT = 4.5, 2.9, 0.34
+_POINTS = "osD^vP"
+
+Point = tuple[float, float, float | None, float | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """One series: `points` measured as (x, value, low, high), the `line` of the theory as (x, value), its colour's
+    `index`. Points without an interval have None for its ends.
+    """
+
+    name: str
+    index: int
+    points: Sequence[Point]
+    line: Sequence[tuple[float, float]] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Axis:
+    """What an axis shows.
+
+    Attributes:
+        label: its words.
+        log: whether it is logarithmic.
+        from_zero: whether it starts at 0.
+        lengths: its numbers are lengths: 1K is 1,024.
+        level: a value to draw a line at, such as a gain of 1.
+        marks: values to draw a line at, each with its words.
+    """
+
+    label: str
+    log: bool = False
+    from_zero: bool = False
+    lengths: bool = False
+    level: float | None = None
+    marks: Sequence[tuple[float, str]] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dots:
+    """A panel of dots by name: `points` as (value, low, high), None where there is nothing to show."""
+
+    label: str
+    points: Sequence[tuple[float, float | None, float | None] | None]
+
+
+def draw_curves(palette: Palette, title: str, curves: Sequence[Curve], x: Axis, y: Axis) -> Figure:
+    """The curves, the theory's lines below the measured points; call it with the palette's style in force."""
+    figure = Figure(
+        figsize=(_WIDTH * 1.35, _HEIGHT * 1.45) if palette.paper else (_WIDTH, _HEIGHT), layout="constrained"
+    )
+    axes = figure.add_subplot()
+    for curve in curves:
+        _curve(axes, palette, curve, y.log)
+    _scale(axes, x, y, [point[0] for curve in curves for point in curve.points])
+    if y.level is not None:
+        axes.axhline(y.level, color=palette.ink, linewidth=0.9)
+    for at, words in x.marks:
+        axes.axvline(at, color=palette.ink, linewidth=0.8, linestyle=":")
+        axes.annotate(
+            words,
+            (at, 1),
+            xycoords=("data", "axes fraction"),
+            xytext=(2, -2),
+            textcoords="offset points",
+            rotation=90,
+            va="top",
+            fontsize=8,
+            color=palette.ink,
+        )
+    _alone(figure, axes, palette, title, len(curves))
+    return figure
+
+
+def draw_dots(palette: Palette, title: str, names: Sequence[str], panels: Sequence[Dots]) -> Figure:
+    """A row for each name, a panel beside another for each measure, on logarithmic axes."""
+    height = 0.9 + _DOT_HEIGHT * len(names)
+    figure = Figure(figsize=(_WIDTH * 1.75, height) if palette.paper else (_WIDTH * 1.45, height), layout="constrained")
+    grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    places = range(len(names))
+    for axes, panel in zip(grid, panels, strict=True):
+        for place, point in zip(places, panel.points, strict=True):
+            if point is not None:
+                _dot(axes, palette, place, *point)
+        axes.set_xscale("log")
+        axes.margins(x=0.12)
+        axes.set_xlabel(panel.label)
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.xaxis.set_major_locator(LogLocator(numticks=5))
+        axes.xaxis.set_major_formatter(FuncFormatter(short))
+        axes.set_yticks(list(places), list(names))
+        axes.set_ylim(len(names) - 0.5, -0.5)
+    if palette.paper:
+        figure.suptitle(title, x=0.01, ha="left", fontsize=11, color=palette.ink)
+    return figure
+
+
+def short(value: float, _: object = None) -> str:
+    """A number for an axis: 0.5, 20K, 1e+13."""
+    for size, suffix in ((1e9, "B"), (1e6, "M"), (1e3, "K")):
+        if size <= abs(value) < 1e3 * size and abs(value) < 1e12:
+            return f"{value / size:g}{suffix}"
+    return f"{value:g}"
+
+
+def _curve(axes: Axes, palette: Palette, curve: Curve, log: bool) -> None:
+    colour = palette.series[curve.index % len(palette.series)]
+    dashes = DASHES[curve.index % len(DASHES)]
+    line: Any = (0, dashes) if dashes else "-"
+    if curve.line:
+        axes.plot(*zip(*curve.line, strict=True), color=colour, linewidth=1.4, linestyle=line)
+    xs, ys, below, above = [], [], [], []
+    for x, value, low, high in curve.points:
+        if log and value <= 0:
+            continue
+        xs.append(x)
+        ys.append(value)
+        below.append(max(value - low, 0.0) if low is not None else 0.0)
+        above.append(max(high - value, 0.0) if high is not None else 0.0)
+    marker = _POINTS[curve.index % len(_POINTS)]
+    look: dict[str, Any] = {"fmt": marker, "color": colour, "markersize": 4, "elinewidth": 1.1, "capsize": 2}
+    axes.errorbar(xs, ys, [below, above], **look)
+    axes.plot([], [], marker=marker, markersize=4, color=colour, linewidth=1.4, linestyle=line, label=curve.name)
+
+
+def _dot(axes: Axes, palette: Palette, place: int, value: float, low: float | None, high: float | None) -> None:
+    colour = palette.series[1]
+    if low is not None and high is not None:
+        axes.plot([low, high], [place, place], color=colour, linewidth=1.4)
+    axes.plot([value], [place], "o", color=colour, markersize=5)
+    axes.annotate(
+        quantity(value, 3),
+        (value, place),
+        xytext=(0, 5),
+        textcoords="offset points",
+        ha="center",
+        fontsize=8,
+        color=palette.ink,
+    )
+
+
+def _scale(axes: Axes, x: Axis, y: Axis, places: Sequence[float]) -> None:
+    for axis, set_scale, set_label, ticks in (
+        (x, axes.set_xscale, axes.set_xlabel, axes.xaxis),
+        (y, axes.set_yscale, axes.set_ylabel, axes.yaxis),
+    ):
+        set_label(axis.label)
+        if axis.log:
+            set_scale("log")
+            ticks.set_minor_formatter(NullFormatter())
+            ticks.set_major_locator(LogLocator(subs=_steps(*ticks.get_data_interval()), numticks=9))
+        ticks.set_major_formatter(FuncFormatter(short))
+    if y.from_zero:
+        axes.set_ylim(bottom=0)
+    if x.lengths:
+        lengths = sorted(set(places))
+        shown = lengths[:: max(1, (len(lengths) + 4) // 5)]
+        axes.set_xticks(shown, [_length(length) for length in shown])
+        axes.minorticks_off()
+
+
+def _steps(low: float, high: float) -> tuple[float, ...]:
+    """Which multiples of a power of ten are marked, so that a short axis has a few marks too."""
+    if not 0 < low < high or high > 200 * low:
+        return (1.0,)
+    return (1.0, 2.0, 5.0) if high > 8 * low else (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0)
+
+
+def _length(length: float) -> str:
+    return f"{length / 1024:g}K" if length % 1024 == 0 else f"{length:,.0f}"
+
+
+def _alone(figure: Figure, axes: Axes, palette: Palette, title: str, curves: int) -> None:
+    """Title and legend, which a page has beside the drawing."""
+    if not palette.paper:
+        return
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11, color=palette.ink)
+    figure.legend(
+        *axes.get_legend_handles_labels(),
+        loc="outside lower left",
+        ncols=min(curves, 2),
+        frameon=False,
+        fontsize=9,
+        labelcolor=palette.ink,
+    )

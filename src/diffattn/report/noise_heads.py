@@ -1,0 +1,134 @@
+"""What the heads of a trained model do with the answer and the noise: a table and heat maps, layers by heads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from diffattn.report.drawing import Drawing, Palette
+from diffattn.report.noise_tables import NoiseTable
+from diffattn.report.wording import as_given, finite, join_words, quantity
+
+__all__ = ["head_drawings", "head_table"]
+
+Row = dict[str, Any]
+
+_COLUMNS = {
+    "answer_mass": "Weight of the answer",
+    "sink_mass": "Weight of the sink",
+    "rest_mass": "Weight of the rest",
+    "negative_mass": "Weight below zero",
+    "margin": "Margin",
+    "strength": "Strength",
+    "correlation": "Correlation",
+    "lambda": "Lambda",
+    "signal_to_noise": "Signal-to-noise, a position",
+}
+_MAPS = {
+    "answer_mass": ("Weight of the answer", "How much of its attention each head gives to the answer."),
+    "rest_mass": (
+        "Weight of the rest",
+        "How much each head gives to what is neither answer nor sink: the noise floor.",
+    ),
+    "correlation": ("Correlation of the two maps' noise", "Only what both maps have in common can be subtracted."),
+}
+_MISSING = "–"  # noqa: RUF001
+_CELL, _MOST_SHOWN = 0.42, 16
+
+
+def head_table(rows: Sequence[Row]) -> NoiseTable:
+    """A line for each length, layer and head, in that order; layers and heads are counted from 1.
+
+    Args:
+        rows: each with `length`, `layer` and `head` (from 0) and the measures of a head; what is missing, or not
+            finite, is a dash.
+    """
+    ordered = sorted(rows, key=lambda row: (row["length"], row["layer"], row["head"]))
+    return NoiseTable(
+        name="heads",
+        title="The heads",
+        head=("Length", "Layer", "Head", *_COLUMNS.values()),
+        rows=tuple(
+            (
+                as_given(row["length"]),
+                str(row["layer"] + 1),
+                str(row["head"] + 1),
+                *(_cell(row, name) for name in _COLUMNS),
+            )
+            for row in ordered
+        ),
+    )
+
+
+def head_drawings(rows: Sequence[Row], length: int | None = None) -> list[Drawing]:
+    """Heat maps of the answer's weight, the rest's and the correlation at one length, the longest where None.
+
+    A measure that no head has, such as the correlation in ordinary attention, has no map.
+    """
+    lengths = {row["length"] for row in rows}
+    if not lengths:
+        return []
+    chosen = max(lengths) if length is None else length
+    kept = [row for row in rows if row["length"] == chosen]
+    return [drawing for name in _MAPS if (drawing := _map(kept, name, chosen)) is not None]
+
+
+def _cell(row: Row, name: str) -> str:
+    found = finite(row.get(name))
+    return _MISSING if found is None else quantity(found)
+
+
+def _map(rows: Sequence[Row], name: str, length: int) -> Drawing | None:
+    cells = {(row["layer"], row["head"]): found for row in rows if (found := finite(row.get(name))) is not None}
+    if not cells:
+        return None
+    title, caption = _MAPS[name]
+    title = f"{title} at {as_given(length)} tokens"
+    return Drawing(
+        name=f"heads-{name.replace('_', '-')}",
+        title=title,
+        caption=f"{caption} A row is a layer, a column a head; the fuller the colour, the larger; red is below 0.",
+        alt=_alt(title, cells),
+        legend=(),
+        draw=partial(_draw, title=title, cells=cells),
+    )
+
+
+def _alt(title: str, cells: dict[tuple[int, int], float]) -> str:
+    largest = sorted(cells, key=lambda place: -cells[place])[:3]
+    said = [f"layer {layer + 1} head {head + 1} ({quantity(cells[layer, head], 3)})" for layer, head in largest]
+    return f"{title}: largest in {join_words(said)}."
+
+
+def _draw(palette: Palette, title: str, cells: dict[tuple[int, int], float]) -> Figure:
+    layers, heads = (1 + max(place[axis] for place in cells) for axis in (0, 1))
+    size = (max(3.0, 1.0 + _CELL * heads), max(1.6, 1.0 + _CELL * layers))
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.add_subplot()
+    _fill(axes, palette, cells, shown=heads <= _MOST_SHOWN)
+    axes.set_xlim(-0.5, heads - 0.5)
+    axes.set_ylim(layers - 0.5, -0.5)
+    axes.grid(visible=False)
+    for ticks, number, label in ((axes.set_xticks, heads, "head"), (axes.set_yticks, layers, "layer")):
+        places = range(0, number, max(1, number // 12))
+        ticks(list(places), [str(place + 1) for place in places])
+        (axes.set_xlabel if label == "head" else axes.set_ylabel)(label)
+    if palette.paper:
+        figure.suptitle(title, x=0.01, ha="left", fontsize=11, color=palette.ink)
+    return figure
+
+
+def _fill(axes: Axes, palette: Palette, cells: dict[tuple[int, int], float], shown: bool) -> None:
+    """A cell's colour is one of the palette's, thinned by its value, so that it suits light and dark pages."""
+    largest = max(abs(found) for found in cells.values()) or 1.0
+    for (layer, head), found in cells.items():
+        colour = palette.series[1 if found >= 0 else 2]
+        corner = (head - 0.5, layer - 0.5)
+        axes.add_patch(Rectangle(corner, 1, 1, facecolor=colour, alpha=0.7 * abs(found) / largest, linewidth=0))
+        if shown:
+            axes.text(head, layer, f"{found:.2f}", ha="center", va="center", fontsize=7, color=palette.ink)

@@ -1,0 +1,63 @@
+"""Self-contained pages: a template filled in, the style in it, one file, nothing fetched, no script."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from diffattn.errors import UserError
+
+__all__ = ["render_page", "write_page"]
+
+
+def render_page(template: str, **values: Any) -> str:
+    """The template of this room with `values` in it, as text; all strings are escaped.
+
+    Every template extends `base.html.j2`, which needs `kind`, `title`, `facts` and `command`.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_packaged),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(template).render(style=Markup(_packaged("style.css")), markup=Markup, **values)
+
+
+def write_page(page: str, path: Path) -> None:
+    """Writes a page, or any text, to `path`, whole or not at all; folders that are missing are made.
+
+    Raises:
+        UserError: `path` cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _replace(path, page)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UserError(f"cannot write the report to {path} ({reason}): name a file that can be written") from error
+
+
+def _packaged(name: str) -> str:
+    return files("diffattn.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _replace(path: Path, text: str) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 
@@ -126,3 +127,45 @@ def test_help_loads_nothing_heavy():
     process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert process.returncode == 0, process.stderr
     assert "--correlation" in process.stdout
+
+
+def test_a_trained_model_is_measured_head_by_head(tmp_path, capsys):
+    chance, words = random.Random(0), [f"w{i}" for i in range(40)]
+    text = tmp_path / "words.txt"
+    text.write_text("".join(" ".join(chance.choices(words, k=8)) + "\n" for _ in range(600)))
+    run = tmp_path / "run"
+    with pytest.raises(SystemExit):
+        main(
+            ["train", "--data", str(text), "--out", str(run), "--tokens", "512", "--context", "64", "--batch-size", "2"]
+        )
+    capsys.readouterr()
+    given = ["--lengths", "32,64", "--probes", "2", "--depths", "0,1", "--out", tmp_path / "noise"]
+    assert call("--run", run, *given) == 0
+    shown = capsys.readouterr().out
+    for part in ("Does this model have the problem?", "What does the subtraction remove?", "Probes copied"):
+        assert part in shown
+    stored = json.loads((tmp_path / "noise" / "results.json").read_text())
+    assert {row["length"] for row in stored["heads"]} == {32, 64}
+    assert (tmp_path / "noise" / "heads-correlation.png").stat().st_size > 1000
+    assert call("--model", run / "model", "--data", text, *given[:-1], tmp_path / "other", "--json", "-") == 0
+    assert json.loads(capsys.readouterr().out)["options"]["model"] == str(run / "model")
+    assert call("--run", run, "--lengths", "4096") == 2
+    assert "use at most" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--run", "nowhere"], "there is no folder nowhere"),
+        (["--model", "no/where/at-all"], "there is no folder no/where/at-all"),
+        (["--run", "a", "--model", "b"], "name one of --run and --model"),
+        (["--run", "a", "--depths", "deep"], "--depths: expected numbers"),
+        (["--run", "a", "--lengths", "1.5"], "--lengths: expected whole numbers"),
+    ],
+)
+def test_models_that_cannot_be_measured(arguments, message, capsys):
+    assert call(*arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert message in captured.err

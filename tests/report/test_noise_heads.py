@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from diffattn.report.noise_document import markdown
-from diffattn.report.noise_heads import head_drawings, head_table
+from diffattn.report.noise_heads import brief_head_tables, head_drawings, head_table
 from diffattn.report.noise_page import render_noise
 from pages import assert_labelled, assert_self_contained
 
@@ -51,14 +51,37 @@ def test_the_table_is_in_order_and_counts_from_one() -> None:
         ("64", "1", "4"),
         ("64", "2", "1"),
     ]
-    assert table.rows[0][3:] == ("0.1562", "0.1250", "0.5000", "0.06250", "4.500", "1.250", "0.3000", "0.7500", "1,234")
+    cells = ("no", "0.156", "0.125", "0.500", "0.0625", "4.50", "1.25", "0.300", "0.750", "1,234")
+    assert table.rows[0][3:] == cells
     assert all(len(row) == len(table.head) for row in table.rows)
+
+
+def test_possible_gains_have_a_column_for_each_correlation() -> None:
+    gains = [{"correlation": 0.9, "gain": 3.5}, {"correlation": 0.0, "gain": 1.25}]
+    table = head_table([*made_up(possible_gains=gains, finds_answer=True), *made_up(length=32)])
+    assert table.head[-2:] == ("Possible gain at correlation 0", "Possible gain at correlation 0.9")
+    ends = {row[0]: (row[3], *row[-2:]) for row in table.rows}
+    assert ends["64"] == ("yes", "1.25", "3.50")
+    assert ends["32"] == ("no", "–", "–")  # noqa: RUF001
+
+
+def test_the_terminal_gets_the_lengths_and_the_heads_nearest_to_the_answer() -> None:
+    results = {"heads": made_up(), "lengths": [{"length": 64, "copied": 0.5, "finding": 3, "answer_mass": None}]}
+    lengths, heads = brief_head_tables(results)
+    assert lengths.head == ("Length", "Probes copied", "Heads that find the answer")
+    assert lengths.rows == (("64", "0.500", "3"),)
+    assert [row[:3] for row in heads.rows[:2]] == [("256", "3", "4"), ("256", "2", "4")]
+    assert len(heads.rows) == LAYERS * HEADS
+    assert brief_head_tables({"rows": []}) == []
 
 
 @pytest.mark.parametrize("bad", [None, math.nan, math.inf])
 def test_what_is_not_finite_is_a_dash_and_no_map(bad: float | None) -> None:
     rows = made_up(correlation=bad)
-    assert {row[9] for row in head_table(rows).rows} == {"–"}  # noqa: RUF001
+    assert "Correlation" not in head_table(rows).head
+    mixed = head_table([*rows, *made_up(length=32)])
+    column = mixed.head.index("Correlation")
+    assert {row[column] for row in mixed.rows if row[0] != "32"} == {"–"}  # noqa: RUF001
     assert [drawing.name for drawing in head_drawings(rows)] == ["heads-answer-mass", "heads-rest-mass"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,8 +17,16 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
+#: Options that go into either request as they are.
+_DRAWN = (
+    *("length", "margin", "strength", "correlation", "second_margin", "lam"),
+    *("draws", "seed", "base_length", "top_k", "gate"),
+)
+_TRAINED = ("run", "model", "data", "probes", "span", "split", "seed")
+
 
 def command(
+    ctx: typer.Context,
     length: Annotated[int, typer.Option(help="Keys that the query sees, the match among them.")] = 131_072,
     lengths: Annotated[
         str | None,
@@ -35,6 +44,20 @@ def command(
     ] = 1024,
     top_k: Annotated[int, typer.Option(help="How many keys top-k, a control, keeps.")] = 64,
     gate: Annotated[float, typer.Option(help="The factor of the gate, a control.")] = 0.5,
+    run: Annotated[
+        Path | None, typer.Option(help="Measure a trained model instead: a run's folder.", show_default="drawn scores")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="Measure any Hugging Face causal model: a folder, or a name on the hub.", show_default=False),
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(help="Its text, as for compare.", show_default="the run's own; else stdlib")
+    ] = None,
+    probes: Annotated[int, typer.Option(help="With a model: probes for each length and depth.")] = 8,
+    depths: Annotated[str, typer.Option(help="With a model: where the answer stands, 0 to 1.")] = "0,0.25,0.5,0.75,1",
+    span: Annotated[int, typer.Option(help="With a model: tokens of the repeated stretch.")] = 8,
+    split: Annotated[str, typer.Option(help="With a model: train, validation or test.")] = "test",
     out: Annotated[
         Path | None,
         typer.Option(help="A folder for results.json, tables.md, report.html and each plot as PNG and SVG."),
@@ -44,58 +67,79 @@ def command(
     """Draw the noise of attention, and say what a second map takes away of it: the floor over length, signal-to-noise
     of softmax and differential attention measured beside the closed form, and cheaper ways to the same end.
 
+    With --run or --model the scores are those of a trained model, layer by layer and head by head: does it have the
+    problem, and what does a second map bring, or could it?
+
     \b
     Examples:
       diffattn noise
       diffattn noise --length 32768 --margin 10 --strength 1.5 --correlation 0.9 --lambda 0.8
       diffattn noise --draws 256 --out runs/noise
+      diffattn noise --run runs/v2 --data wikitext-2
+      diffattn noise --model HuggingFaceTB/SmolLM2-135M --lengths 128,512,2048 --out runs/smollm
     """
     check_json(json_file)
-    numbers = {} if lengths is None else {"lengths": _numbers(lengths)}
-    with loading():
-        from diffattn.experiments.environment import command_line
-        from diffattn.experiments.noise import NoiseRequest, reserved, run_noise, write_results
-
-    request = NoiseRequest(
-        length=length,
-        margin=margin,
-        strength=strength,
-        correlation=correlation,
-        second_margin=second_margin,
-        lam=lam,
-        draws=draws,
-        seed=seed,
-        base_length=base_length,
-        top_k=top_k,
-        gate=gate,
-        **numbers,
-    )
-    with reserved(out) if out else nullcontext() as folder:
-        results = run_noise(request, command=command_line())
-        if folder:
-            write_results(results, folder, progress=True)
+    results = (_drawn if run is None and model is None else _trained)(ctx.params, out)
     write_report_json(json_file, results)
     _show(report_console(json_file), results, out)
 
 
-def _numbers(text: str) -> tuple[int, ...]:
+def _drawn(given: dict[str, Any], out: Path | None) -> dict[str, Any]:
+    """The laboratory on drawn scores."""
+    with loading():
+        from diffattn.experiments.environment import command_line
+        from diffattn.experiments.noise import NoiseRequest, run_noise
+
+    numbers: dict[str, Any] = (
+        {} if given["lengths"] is None else {"lengths": _numbers("lengths", given["lengths"], int)}
+    )
+    request = NoiseRequest(**{name: given[name] for name in _DRAWN}, **numbers)
+    return _kept(out, lambda: run_noise(request, command=command_line()))
+
+
+def _trained(given: dict[str, Any], out: Path | None) -> dict[str, Any]:
+    """The laboratory on a trained model."""
+    with loading():
+        from diffattn.experiments.environment import command_line
+        from diffattn.experiments.noise.trained import TrainedRequest, run_trained
+
+    lengths = None if given["lengths"] is None else _numbers("lengths", given["lengths"], int)
+    depths = _numbers("depths", given["depths"], float)
+    request = TrainedRequest(**{name: given[name] for name in _TRAINED}, lengths=lengths, depths=depths)
+    return _kept(out, lambda: run_trained(request, command=command_line()))
+
+
+def _kept(out: Path | None, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The results, written into the folder where one is given; it is refused before any work."""
+    from diffattn.experiments.noise import reserved, write_results
+
+    with reserved(out) if out else nullcontext() as folder:
+        results = work()
+        if folder:
+            write_results(results, folder, progress=True)
+    return results
+
+
+def _numbers(name: str, text: str, kind: type) -> tuple[Any, ...]:
     try:
-        return tuple(int(part) for part in text.split(",") if part.strip())
+        return tuple(kind(part) for part in text.split(",") if part.strip())
     except ValueError:
-        raise UserError(f"--lengths: expected whole numbers with commas, such as 1024,65536, got {text!r}") from None
+        example = "whole numbers with commas, such as 1024,65536" if kind is int else "numbers such as 0,0.5,1"
+        raise UserError(f"--{name}: expected {example}, got {text!r}") from None
 
 
 def _show(console: Console, results: dict[str, Any], out: Path | None) -> None:
-    """The sweep over length and the controls, then the answers."""
+    """What was measured in brief, then the answers."""
     from rich import box
     from rich.table import Table
 
+    from diffattn.report.noise_heads import brief_head_tables
     from diffattn.report.noise_tables import brief_tables
 
-    for brief in brief_tables(results):
+    for brief in [*brief_tables(results), *brief_head_tables(results)]:
         table = Table(title=brief.title, title_justify="left", box=box.SIMPLE_HEAD)
         for title in brief.head:
-            table.add_column(title, justify="left" if title == "Method" else "right")
+            table.add_column(title, justify="left" if title == "Method" else "right", overflow="fold")
         for row in brief.rows:
             table.add_row(*row)
         console.print(table, soft_wrap=False)

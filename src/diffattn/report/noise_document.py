@@ -6,7 +6,7 @@ from typing import Any
 
 from diffattn.report.drawing import Drawing
 from diffattn.report.noise_charts import noise_drawings
-from diffattn.report.noise_heads import head_drawings, head_table
+from diffattn.report.noise_heads import head_drawings, head_table, length_table
 from diffattn.report.noise_tables import NoiseTable, noise_tables
 
 __all__ = ["READING", "drawings", "markdown", "tables"]
@@ -27,7 +27,8 @@ def drawings(results: Results) -> list[Drawing]:
 def tables(results: Results) -> list[NoiseTable]:
     """Those of the sweeps, the controls, and the heads."""
     heads = results.get("heads") or ()
-    return [*noise_tables(results), *([head_table(heads)] if heads else [])]
+    of_model = [length_table(results.get("lengths") or ()), head_table(heads)] if heads else []
+    return [*noise_tables(results), *of_model]
 
 
 def markdown(results: Results) -> str:

@@ -14,7 +14,7 @@ from diffattn.report.drawing import Drawing, Palette
 from diffattn.report.noise_tables import NoiseTable
 from diffattn.report.wording import as_given, finite, join_words, quantity
 
-__all__ = ["head_drawings", "head_table"]
+__all__ = ["brief_head_tables", "head_drawings", "head_table", "length_table"]
 
 Row = dict[str, Any]
 
@@ -24,11 +24,28 @@ _COLUMNS = {
     "rest_mass": "Weight of the rest",
     "negative_mass": "Weight below zero",
     "margin": "Margin",
+    "margin_needed": "Margin for 10% noise",
     "strength": "Strength",
+    "effective_strength": "Effective strength",
     "correlation": "Correlation",
     "lambda": "Lambda",
     "signal_to_noise": "Signal-to-noise, a position",
+    "closed_signal_to_noise": "The same by the closed form",
+    "gain": "Gain over the first map",
 }
+_BRIEF = ("answer_mass", "rest_mass", "margin", "margin_needed", "correlation", "lambda", "signal_to_noise", "gain")
+_LENGTHS = {
+    "copied": "Probes copied",
+    "finding": "Heads that find the answer",
+    "answer_mass": "Weight of the answer",
+    "rest_mass": "Weight of the rest",
+    "margin": "Margin",
+    "margin_needed": "Margin for 10% noise",
+    "correlation": "Correlation",
+    "lambda": "Lambda",
+    "gain": "Gain",
+}
+_MOST_LISTED = 12
 _MAPS = {
     "answer_mass": ("Weight of the answer", "How much of its attention each head gives to the answer."),
     "rest_mass": (
@@ -45,24 +62,69 @@ def head_table(rows: Sequence[Row]) -> NoiseTable:
     """A line for each length, layer and head, in that order; layers and heads are counted from 1.
 
     Args:
-        rows: each with `length`, `layer` and `head` (from 0) and the measures of a head; what is missing, or not
-            finite, is a dash.
+        rows: each with `length`, `layer` and `head` (from 0), `finds_answer`, the measures of a head, and
+            `possible_gains` by correlation; what is missing, or not finite, is a dash, and a column of dashes is left
+            out.
     """
     ordered = sorted(rows, key=lambda row: (row["length"], row["layer"], row["head"]))
+    return _table("heads", "The heads", ordered, tuple(_COLUMNS), _possible(rows))
+
+
+def length_table(lengths: Sequence[Row]) -> NoiseTable:
+    """A line for each length: medians over the heads that find the answer there."""
+    kept = [name for name in _LENGTHS if any(finite(row.get(name)) is not None for row in lengths)]
     return NoiseTable(
-        name="heads",
-        title="The heads",
-        head=("Length", "Layer", "Head", *_COLUMNS.values()),
+        name="lengths",
+        title="Over length: medians of the heads that find the answer",
+        head=("Length", *(_LENGTHS[name] for name in kept)),
+        rows=tuple((as_given(row["length"]), *(_cell(row, name) for name in kept)) for row in lengths),
+    )
+
+
+def brief_head_tables(results: dict[str, Any]) -> list[NoiseTable]:
+    """For the terminal: the lengths, and at the longest the heads with the most weight on the answer."""
+    rows, lengths = results.get("heads") or (), results.get("lengths") or ()
+    if not rows:
+        return []
+    longest = max(row["length"] for row in rows)
+    kept = sorted((row for row in rows if row["length"] == longest), key=lambda row: -row["answer_mass"])
+    title = f"Heads with the most weight on the answer at {as_given(longest)} tokens"
+    return [length_table(lengths), _table("heads", title, kept[:_MOST_LISTED], _BRIEF, [])]
+
+
+def _table(name: str, title: str, rows: Sequence[Row], names: Sequence[str], gains: Sequence[float]) -> NoiseTable:
+    kept = [column for column in names if any(finite(row.get(column)) is not None for row in rows)]
+    return NoiseTable(
+        name=name,
+        title=title,
+        head=(
+            *("Length", "Layer", "Head", "Finds it"),
+            *(_COLUMNS[column] for column in kept),
+            *(f"Possible gain at correlation {as_given(rho)}" for rho in gains),
+        ),
         rows=tuple(
             (
                 as_given(row["length"]),
                 str(row["layer"] + 1),
                 str(row["head"] + 1),
-                *(_cell(row, name) for name in _COLUMNS),
+                "yes" if row.get("finds_answer") else "no",
+                *(_cell(row, column) for column in kept),
+                *(_gain(row, rho) for rho in gains),
             )
-            for row in ordered
+            for row in rows
         ),
     )
+
+
+def _possible(rows: Sequence[Row]) -> list[float]:
+    """The correlations that gains were computed for."""
+    return sorted({entry["correlation"] for row in rows for entry in row.get("possible_gains") or ()})
+
+
+def _gain(row: Row, correlation: float) -> str:
+    gains = {entry["correlation"]: entry["gain"] for entry in row.get("possible_gains") or ()}
+    found = finite(gains.get(correlation))
+    return _MISSING if found is None else quantity(found, 3)
 
 
 def head_drawings(rows: Sequence[Row], length: int | None = None) -> list[Drawing]:
@@ -80,7 +142,9 @@ def head_drawings(rows: Sequence[Row], length: int | None = None) -> list[Drawin
 
 def _cell(row: Row, name: str) -> str:
     found = finite(row.get(name))
-    return _MISSING if found is None else quantity(found)
+    if found is not None and isinstance(row[name], int):
+        return as_given(found)
+    return _MISSING if found is None else quantity(found, 3)
 
 
 def _map(rows: Sequence[Row], name: str, length: int) -> Drawing | None:

@@ -28,6 +28,9 @@ def render_noise(results: dict[str, Any]) -> str:
 
 
 def _title(options: dict[str, Any]) -> str:
+    measured = options.get("model") or options.get("run")
+    if measured:
+        return f"The noise of attention in {measured}"
     length = options.get("length")
     return f"The noise of attention at {as_given(length)} keys" if length else "The noise of attention"
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ import jinja2
 from markupsafe import Markup
 
 from diffattn.errors import UserError
+from diffattn.storage import write_text
 
 __all__ = ["render_page", "write_page"]
 
@@ -39,7 +38,7 @@ def write_page(page: str, path: Path) -> None:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _replace(path, page)
+        write_text(path, page)
     except OSError as error:
         reason = error.strerror or str(error)
         raise UserError(f"cannot write the report to {path} ({reason}): name a file that can be written") from error
@@ -47,17 +46,3 @@ def write_page(page: str, path: Path) -> None:
 
 def _packaged(name: str) -> str:
     return files("diffattn.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def _replace(path: Path, text: str) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

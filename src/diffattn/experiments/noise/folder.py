@@ -13,8 +13,8 @@ from diffattn.errors import UserError
 from diffattn.report.drawing import KINDS
 from diffattn.report.noise_document import drawings, markdown
 from diffattn.report.noise_page import render_noise
-from diffattn.training.run_folder import refuse_strangers
 from diffattn.storage import make_folder, read_json, write_json
+from diffattn.training.run_folder import refuse_strangers
 
 __all__ = ["RESULTS", "reserved", "write_results"]
 

@@ -1,4 +1,4 @@
-"""What the README shows is run: its snippets, and every command line down to its options."""
+"""What the README shows is run: its snippets, and every command line down to its options, on the other pages too."""
 
 from __future__ import annotations
 
@@ -11,15 +11,19 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
+PAGES = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "outputs").glob("*.md")]
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+def blocks(language: str, page: str = README) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page, flags=re.DOTALL)
 
 
-def commands() -> list[str]:
-    lines = [line.split("#")[0].strip() for block in blocks("sh") for line in block.splitlines()]
+def commands(page: str = README) -> list[str]:
+    lines = [line.split("#")[0].strip() for block in blocks("sh", page) for line in block.splitlines()]
     return [line for line in lines if line]
+
+
+ELSEWHERE = sorted({command for page in PAGES for command in commands(page.read_text())})
 
 
 @pytest.mark.parametrize("snippet", blocks("python"))
@@ -32,7 +36,7 @@ def test_snippets_run(snippet):
         assert names["model"].config.num_attention_heads == 16
 
 
-@pytest.mark.parametrize("command", [c for c in commands() if c.startswith("diffattn")])
+@pytest.mark.parametrize("command", [c for c in [*commands(), *ELSEWHERE] if c.startswith("diffattn")])
 def test_commands_parse(command):
     """Every option exists and takes its value; running them is tested with the command line."""
     from diffattn.cli.main import COMMANDS, _load

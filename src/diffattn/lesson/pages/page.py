@@ -29,6 +29,7 @@ h4 { margin: 0; font-size: .9rem; }
 .wrong { padding: .1rem .9rem; border-left: .25rem solid var(--series-2); }
 .shows { padding: .1rem .9rem; border-left: .25rem solid var(--accent); background: var(--raised); }
 .plots { margin: 1rem 0; }
+figure { max-width: 40rem; }
 a { color: var(--accent); }
 """
 

@@ -116,3 +116,10 @@ def test_ctrl_c_is_130_without_a_traceback(monkeypatch, capsys):
     monkeypatch.setattr(module, "_load", interrupted)
     assert call("doctor") == 130
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_package_that_is_missing_is_named_with_what_to_type(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "psutil", None)
+    monkeypatch.delitem(sys.modules, "diffattn.experiments.environment", raising=False)
+    assert call("doctor") == 2
+    assert capsys.readouterr().err == "diffattn: psutil is not installed: pip install 'diffattn[experiments]'\n"

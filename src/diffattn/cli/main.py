@@ -99,6 +99,10 @@ def _run(arguments: list[str]) -> int:
         path = context.command_path if context is not None else "diffattn"
         message = " ".join(error.format_message().split())
         return _complain(f"{message.rstrip('.')}; see {path} --help", 2) if message else 2
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "diffattn":
+            raise
+        return _complain(f"{error.name} is not installed: pip install 'diffattn[experiments]'", 2)
     except (KeyboardInterrupt, typer.Abort):
         return _complain("stopped", 130)
     except BrokenPipeError:

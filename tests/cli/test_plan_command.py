@@ -66,7 +66,7 @@ def test_a_file_a_folder_and_a_run(tmp_path, capsys):
 
 
 def test_prompt_and_skill_are_filled(capsys):
-    ready = ("--training", "pretraining", "--long-data", "--long-evaluation")
+    ready = ("--training", "pretraining", "--task", "retrieval", "--long-data", "--long-evaluation")
     for option, title in (("--prompt", "# Evaluator"), ("--skill", "---\nname: diff-attention-integrator")):
         assert call("plan", "llama-3.1-8b", *ready, option) == 0
         shown = capsys.readouterr().out

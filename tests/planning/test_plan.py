@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
+from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config, Qwen3Config
 
+from diffattn.experiments.statistics import detectable_difference
 from diffattn.planning.artefacts import MARKER, brief, filled, read_artefact
 from diffattn.planning.attention import Attention, Latent, variant
 from diffattn.planning.cost import Prices, loss_bought, training_cost
 from diffattn.planning.families import read_model
+from diffattn.planning.floor import NoiseAssumptions
 from diffattn.planning.flops import decode_step, seen_keys
 from diffattn.planning.hardware import BYTES, MACHINES, Hardware, find_hardware
 from diffattn.planning.plan import plan
@@ -19,11 +24,10 @@ from diffattn.planning.presets import PRESETS, find_preset
 from diffattn.planning.published import EVIDENCE, GRADES, MEASURED_LOSS, nearest_retrieval
 from diffattn.planning.request import PlanRequest
 from diffattn.planning.sections import sections, to_markdown
-from diffattn.planning.verdict import Situation, refusals
 
 ROOT = Path(__file__).parents[2]
 GROUPED = {**PRESETS["llama-7b"], "num_key_value_heads": 8}
-READY = {"training": "pretraining", "long_data": True, "long_evaluation": True}
+READY = {"training": "pretraining", "task": "retrieval", "long_data": True, "long_evaluation": True}
 
 
 def ask(config="llama-3.1-8b", **changes):
@@ -202,20 +206,33 @@ def test_retrieval_is_quoted_and_never_extrapolated(context, nearest):
     assert {entry.context for entry in nearest_retrieval(context)} == {nearest}
 
 
+MEASURED = {"noise": NoiseAssumptions(margin=8, strength=1, measured=True)}
+CLEAR = {"noise": NoiseAssumptions(margin=20, strength=1, measured=True)}
+SHARED = {"noise": NoiseAssumptions(margin=8, strength=1, second_margin=8, measured=True)}
+CONTINUED = {**READY, "training": "mid-training"}
+
+
 @pytest.mark.parametrize(
     ("changes", "answer"),
     [
         ({}, "consider"),
         (READY, "use V2"),
-        ({**READY, "training": "mid-training"}, "use V2"),
-        ({**READY, "training": "lora"}, "consider"),
+        ({**READY, "task": None}, "consider"),
+        ({**READY, "task": "general"}, "consider"),
         ({**READY, "task": "code"}, "consider"),
+        (CONTINUED, "consider"),
+        ({**CONTINUED, **MEASURED}, "use V2"),
+        ({**CONTINUED, **CLEAR}, "do not"),
+        ({**CONTINUED, **SHARED}, "consider"),
+        ({**READY, **CLEAR}, "do not"),
+        ({**READY, **MEASURED, "training": "lora"}, "consider"),
         ({**READY, "training": "none"}, "do not"),
         ({**READY, "long_data": False}, "do not"),
+        ({**READY, "long_data": None}, "consider"),
         ({**READY, "long_evaluation": False}, "do not"),
         ({**READY, "contexts": (32768,)}, "consider"),
         ({**READY, "contexts": (8192,)}, "consider"),
-        ({**READY, "contexts": (8192,), "training": "mid-training"}, "do not"),
+        ({**CONTINUED, **MEASURED, "contexts": (8192,)}, "do not"),
         ({**READY, "contexts": (2048,)}, "do not"),
         ({**READY, "config": "deepseek-v3"}, "consider"),
     ],
@@ -230,14 +247,63 @@ def test_verdicts(changes, answer):
         assert any(case in reason["text"] for reason in found["reasons"])
 
 
-def test_refusals_are_open_until_said():
-    found = {entry["case"]: entry["applies"] for entry in refusals(Situation(context=131072))}
-    assert found == {
+def test_what_was_not_said_is_open_and_named_with_its_option():
+    found = plan(ask())["verdict"]
+    cases = {entry["case"]: entry["applies"] for entry in found["refusals"]}
+    assert cases == {
         "no training": None,
         "no long-context data": None,
         "no long-context evaluation": None,
         "short contexts": False,
+        "the model holds up": None,
     }
+    for option in ("--training", "--long-data", "--long-evaluation", "--margin and --strength", "--task"):
+        assert any(option in text for text in found["would_change"])
+
+
+@pytest.mark.parametrize(
+    ("differences", "answer"),
+    [([-0.02, -0.021, -0.019], "use V2"), ([-0.02, 0.03, -0.01], "consider"), ([0.02, 0.021, 0.019], "do not")],
+)
+def test_a_pilot_counts(differences, answer):
+    found = plan(ask(**READY, pilot=pilot(differences)))["verdict"]
+    assert found["answer"] == answer
+    assert any("Your pilot" in reason["text"] for reason in found["reasons"])
+    assert plan(ask(**READY, pilot=gated_pilot(differences), variant="gated"))["verdict"]["answer"] == "use V2"
+
+
+def gated_pilot(differences):
+    results = pilot(differences)
+    return {**results, "runs": [{**run, "variant": run["variant"].replace("v2", "gated")} for run in results["runs"]]}
+
+
+def test_the_reasons_name_prefill_positions_and_the_batch_that_fits():
+    found = plan(ask("qwen3-4b", contexts=(131072,), batches=(1, 16)))
+    said = " ".join(reason["text"] for reason in found["verdict"]["reasons"])
+    assert "takes 1.86 times the baseline's FLOPs: prefill is not free" in said
+    assert "3.2 times the 40,960 positions" in said
+    assert "at batch 1 by the roofline" in said  # 16 sequences of that length do not fit one machine
+    assert "(does not fit one)" in brief(found)
+    assert "positions" not in " ".join(r["text"] for r in plan(ask(contexts=(8192,)))["verdict"]["reasons"])
+
+
+def test_continued_training_is_at_the_target_and_has_no_narrower_feed_forward():
+    scratch, continued = (plan(ask("qwen3-4b", **ready)) for ready in (READY, CONTINUED))
+    assert (scratch["training"]["length"], continued["training"]["length"]) == (4096, 131072)
+    assert plan(ask("qwen3-4b", **CONTINUED, train_context=8192))["training"]["length"] == 8192
+    narrowed = [any(row["field"] == "intermediate_size" for row in found["fields"]) for found in (scratch, continued)]
+    assert narrowed == [True, False]
+    assert "pays for it" in brief(scratch)
+    assert "pays for it" not in brief(continued)
+    run = continued["training"]["runs"]
+    more = continued["training"]["break_even"]["v2"]["device_hours"]
+    assert run["v2"]["device_hours"] - run["softmax"]["device_hours"] == pytest.approx(more)
+
+
+def test_what_the_pairs_at_hand_could_show():
+    found = plan(ask(pairs=5))["experiment"]
+    assert [row["spread"] for row in found["table"]] == [0.005, 0.01, 0.02]
+    assert found["table"][1]["shown"] == pytest.approx(detectable_difference(0.01, 5), rel=1e-6)
 
 
 def pilot(differences):
@@ -277,7 +343,7 @@ def test_fields_to_change_are_those_that_the_model_has(variant_name):
     from diffattn import DiffTransformerConfig
 
     config = DiffTransformerConfig.from_baseline(AutoConfig.for_model(**PRESETS["qwen3-4b"]), attention=variant_name)
-    for entry in plan(ask("qwen3-4b", variant=variant_name))["fields"]:
+    for entry in plan(ask("qwen3-4b", variant=variant_name, contexts=(32768,)))["fields"]:
         if entry["field"] not in ("model_type", "intermediate_size"):
             assert getattr(config, entry["field"]) == entry["after"], entry["field"]
     matched = DiffTransformerConfig.from_baseline(
@@ -306,6 +372,15 @@ LLAMA = {
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "vocab_size": 100,
+}
+
+
+TINY = {
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "vocab_size": 101,
 }
 
 
@@ -378,6 +453,7 @@ def test_odd_heads_have_no_v1_and_the_plan_says_why():
         ({"batches": (0,)}, "^batches: expected"),
         ({"queries": 0}, "^queries: expected"),
         ({"train_context": 0}, "^train_context: expected"),
+        ({"pairs": 1}, "^pairs: expected 2 or more"),
         ({"dtype": "int8"}, "^dtype: expected one of"),
         ({"dtype": "float8", "hardware": MACHINES["a100"]}, "^dtype: NVIDIA A100 .* has a rate for"),
         ({"train_tokens": 0.0}, "^train_tokens: expected"),
@@ -405,3 +481,40 @@ def test_names_of_machines_and_presets_as_people_write_them():
     assert find_preset("Llama-2-7B") is PRESETS["llama-7b"]
     assert find_preset("nothing") is None
     assert set(BYTES) == {"float32", "bfloat16", "float16", "float8"}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        LlamaConfig(attention_bias=True, num_key_value_heads=2, tie_word_embeddings=True, **TINY),
+        Qwen3Config(num_key_value_heads=1, head_dim=32, **TINY),
+        Qwen2Config(num_key_value_heads=4, **TINY),
+    ],
+    ids=lambda config: config.model_type,
+)
+def test_the_integrators_start_is_exact(config):
+    """Run as the file has it."""
+    (snippet,) = re.findall(r"```python\n(.*?)```", read_artefact("skill"), flags=re.DOTALL)
+    names: dict = {}
+    exec(compile(snippet, "skill", "exec"), names)
+    torch.manual_seed(0)
+    base = AutoModelForCausalLM.from_config(config).double().eval()
+    torch.nn.init.normal_(base.model.layers[0].self_attn.q_proj.weight)
+    model = names["start_exactly"](base).eval()
+    tokens = torch.randint(0, config.vocab_size, (2, 9))
+    with torch.no_grad():
+        difference = (model(tokens).logits - base(tokens).logits).abs().max()
+    # Transformers norms in float32 whatever the dtype, which turns the last bit of float64 into one of 2^-24.
+    assert difference < 2**-20 * base(tokens).logits.abs().max()
+    with pytest.raises(ValueError, match="do not fit"):
+        names["start_exactly"](Stranger(base))
+
+
+class Stranger:
+    """A model with a weight that no differential model has."""
+
+    def __init__(self, base):
+        self.config, self.dtype, self._base = base.config, base.dtype, base
+
+    def state_dict(self):
+        return self._base.state_dict() | {"model.surprise.weight": torch.zeros(1)}

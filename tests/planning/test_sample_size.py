@@ -7,7 +7,14 @@ import pytest
 from scipy import stats
 
 from diffattn.experiments.statistics import detectable_difference
-from diffattn.planning.sample_size import paired_losses, pairs_needed, power, t_quantile, tokens_needed
+from diffattn.planning.sample_size import (
+    difference_shown,
+    paired_losses,
+    pairs_needed,
+    power,
+    t_quantile,
+    tokens_needed,
+)
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 7, 30, 200])
@@ -31,6 +38,11 @@ def test_one_pair_less_would_not_do(ratio, chance):
     assert detectable_difference(0.01 / ratio, pairs, power=chance) <= 0.01 * (1 + 1e-9)
     if pairs > 2:
         assert detectable_difference(0.01 / ratio, pairs - 1, power=chance) > 0.01
+
+
+@pytest.mark.parametrize("pairs", [2, 3, 5, 40])
+def test_what_so_many_pairs_show(pairs):
+    assert difference_shown(pairs, 0.3) == pytest.approx(detectable_difference(0.3, pairs), rel=1e-6)
 
 
 def test_no_spread_needs_two_pairs():

@@ -32,9 +32,9 @@ _PLAIN = (
     "train_tokens",
     "train_context",
     "difference",
+    "pairs",
 )
 Lengths = Annotated[str, typer.Option(help="Target contexts, tokens, such as 32K or 8192,131072.")]
-Choice = Annotated[bool | None, typer.Option(show_default=_NOT_SAID)]
 
 
 def command(
@@ -48,8 +48,13 @@ def command(
     hardware: Annotated[str, typer.Option(help="h100, h200, a100, mi300x, or cpu: this one, measured.")] = "h100",
     flops: Annotated[float | None, typer.Option(help="FLOPs a second, with --bandwidth for another machine.")] = None,
     bandwidth: Annotated[float | None, typer.Option(help="Bytes a second of its memory.")] = None,
-    margin: Annotated[float, typer.Option(help="Noise model: the match's score above the others' mean.")] = 8.0,
-    strength: Annotated[float, typer.Option(help="Noise model: standard deviation of the others' scores.")] = 1.0,
+    margin: Annotated[
+        float | None,
+        typer.Option(help="Noise model: the match's score above the others'.", show_default="8, assumed"),
+    ] = None,
+    strength: Annotated[
+        float | None, typer.Option(help="Noise model: spread of the others' scores.", show_default="1, assumed")
+    ] = None,
     second_margin: Annotated[float, typer.Option(help="Noise model: the match's margin in the second map.")] = 0.0,
     correlation: Annotated[str, typer.Option(help="Noise model: of the two maps' noise.")] = "0,0.5,0.9",
     lam: Annotated[float, typer.Option("--lambda", help="Noise model: a fixed lambda beside the best.")] = 0.5,
@@ -60,18 +65,26 @@ def command(
     task: Annotated[
         str | None, typer.Option(help="Mostly for: retrieval, general or code.", show_default=_NOT_SAID)
     ] = None,
-    long_data: Choice = None,
-    long_evaluation: Choice = None,
+    long_data: Annotated[
+        bool | None, typer.Option(help="There is training text as long as the context.", show_default=_NOT_SAID)
+    ] = None,
+    long_evaluation: Annotated[
+        bool | None, typer.Option(help="There is an evaluation at that length.", show_default=_NOT_SAID)
+    ] = None,
     train_tokens: Annotated[
         float | None, typer.Option(help="Tokens of the training, such as 1e12.", show_default="20 a parameter")
     ] = None,
-    train_context: Annotated[int, typer.Option(help="Tokens of a training sequence.")] = 4096,
+    train_context: Annotated[
+        int | None,
+        typer.Option(help="Tokens of a training sequence.", show_default="4096; else the target"),
+    ] = None,
     utilization: Annotated[float, typer.Option(help="Share of the machine's rate that training reaches.")] = 0.4,
     price_device_hour: Annotated[float | None, typer.Option(help="Money for an hour of one device.")] = None,
     price_kwh: Annotated[float | None, typer.Option(help="Money for a kilowatt hour.")] = None,
     watts: Annotated[float | None, typer.Option(help="Power of one device.", show_default="the machine's")] = None,
     pilot: Annotated[Path | None, typer.Option(help="results.json of a comparison, for its spread over seeds.")] = None,
     difference: Annotated[float, typer.Option(help="Loss difference to be shown, nats a token.")] = 0.01,
+    pairs: Annotated[int, typer.Option(help="Pairs of runs that can be paid for.")] = 3,
     markdown: Annotated[Path | None, typer.Option(help="Write the plan as Markdown; - is standard output.")] = None,
     brief: Annotated[bool, typer.Option("--brief", help="Print a dozen lines instead of the whole plan.")] = False,
     prompt: Annotated[bool, typer.Option("--prompt", help="Print the evaluator's prompt with these numbers.")] = False,
@@ -131,8 +144,10 @@ def _plan(given: dict[str, Any]) -> dict[str, Any]:
 def _noise(given: dict[str, Any]) -> Any:
     from diffattn.planning.floor import NoiseAssumptions
 
-    numbers = {key: given[key] for key in ("margin", "strength", "second_margin", "lam")}
-    return NoiseAssumptions(**numbers, correlations=_numbers("correlation", given["correlation"]))
+    measured = {key: given[key] for key in ("margin", "strength") if given[key] is not None}
+    numbers = {key: given[key] for key in ("second_margin", "lam")}
+    correlations = _numbers("correlation", given["correlation"])
+    return NoiseAssumptions(**measured, **numbers, correlations=correlations, measured=len(measured) == 2)
 
 
 def _prices(given: dict[str, Any]) -> Any:

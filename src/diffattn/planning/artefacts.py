@@ -43,10 +43,12 @@ def brief(plan: Mapping[str, Any]) -> str:
 
 
 def _refused(verdict: Mapping[str, Any]) -> str:
-    cases: dict[bool | None, list[str]] = {True: [], False: [], None: []}
-    for entry in verdict["refusals"]:
-        cases[entry["applies"]].append(entry["case"])
-    said = [("refused for", cases[True]), ("not said", cases[None]), ("not so here", cases[False])]
+    """Which refusals apply, and which cannot be told."""
+    applies = [entry["case"] for entry in verdict["refusals"] if entry["applies"]]
+    open_ones = [f"{entry['case']} ({entry['option']})" for entry in verdict["refusals"] if entry["applies"] is None]
+    if not applies and not open_ones:
+        return "refusals: all checked, none applies"
+    said = [("refused because of", applies), ("not said yet", open_ones)]
     return "; ".join(f"{words}: {', '.join(names)}" for words, names in said if names)
 
 
@@ -58,7 +60,7 @@ def _attention(plan: Mapping[str, Any]) -> str:
 def _size(plan: Mapping[str, Any]) -> str:
     sizes = plan["sizes"]
     base, v2 = sizes["softmax"], sizes["v2"]
-    matched = sizes.get("matched")
+    matched = sizes.get("matched") if plan["training"]["from_scratch"] else None
     narrowed = f"; a feed-forward of {matched['inner']:,} instead of {base['inner']:,} pays for it" if matched else ""
     more = v2["total"] - base["total"]
     return f"parameters {base['total']:,}; V2 {more:+,} ({more / base['total']:+.1%}){narrowed}"
@@ -74,39 +76,55 @@ def _decode(plan: Mapping[str, Any]) -> list[str]:
     asked, bound = plan["asked"], plan["bounds"]["v2"][0]
     context = max(asked["contexts"])
     rows = [row for row in plan["decode"] if row["context"] == context and not row["combined"] and row["model"] == "v2"]
-    times = ", ".join(f"{row['ratio']:.3f} at batch {row['batch']}" for row in rows)
+    times = ", ".join(f"{row['ratio']:.3f} at batch {row['batch']}{_FITS[row['fits']]}" for row in rows)
     limit = "memory" if bound["memory_bound"] else "arithmetic"
-    ridge = plan["bounds"]["ridge"]
+    base, ridge = plan["bounds"]["softmax"][0]["intensity"], plan["bounds"]["ridge"]
+    ours = bound["intensity"]
+    prefill = {key: _at(plan["sizes"][key]["prefill_flops"], context) for key in ("softmax", "v2")}
     return [
-        f"V2's decode step over the baseline's, by the roofline: {times}",
-        f"V2's attention does {bound['intensity']:.4g} FLOPs a byte at a ridge of {ridge:.4g}: bound by {limit}",
+        f"decode step by the roofline, V2 over the baseline: {times}",
+        f"attention in decoding: {base:.4g} FLOPs a byte, V2 {ours:.4g}, ridge {ridge:.4g}: bound by {limit}",
+        f"prefill at {context:,} tokens: V2 takes {prefill['v2'] / prefill['softmax']:.2f} times the baseline's FLOPs",
     ]
+
+
+_FITS = {True: "", False: " (does not fit one)", None: ""}
+
+
+def _at(values: Mapping[Any, float], context: int) -> float:
+    """The value at a context; in JSON the contexts have become text."""
+    return values[context] if context in values else values[str(context)]
 
 
 def _noise(plan: Mapping[str, Any]) -> str:
     noise, assumed = plan["noise"], plan["asked"]["noise"]
     gains = ", ".join(f"{row['gain']:.2f} at correlation {row['correlation']:g}" for row in noise["rows"])
+    source = "measured" if assumed["measured"] else "assumed"
     return (
-        f"noise model (margin {assumed['margin']:g}, strength {assumed['strength']:g} assumed): "
+        f"noise model (margin {assumed['margin']:g}, strength {assumed['strength']:g} {source}): "
         f"{noise['noise_mass']:.1%} of softmax's weight on noise; the best lambda gains {gains}"
     )
 
 
 def _training(plan: Mapping[str, Any]) -> str:
     training = plan["training"]
-    cost = training["break_even"]["v2"]
+    cost, run = training["break_even"]["v2"], training["runs"]["v2"]
     text = f"training FLOPs {cost['ratio']:.3f} of the baseline's at {training['length']:,} tokens a sequence"
-    if cost["money"] is not None:
-        text += f", {cost['device_hours']:,.0f} device hours and {cost['money']:,.0f} more"
+    text += f"; V2 on {training['tokens'] / 1e9:,.4g} billion tokens: {run['device_hours']:,.0f} device hours"
+    text += f", {cost['device_hours']:,.0f} of them more than the baseline's"
+    if run["money"] is not None:
+        text += f"; {run['money']:,.0f} in money, {cost['money']:,.0f} of it more"
     if not training["from_scratch"]:
-        return text
+        return f"{text}; no loss to beat is known but from scratch, so the control decides"
     return f"{text}; to pay by loss alone it must fall by {cost['loss_bought']:.4f} nats"
 
 
 def _seeds(plan: Mapping[str, Any]) -> str:
     found = plan["experiment"]
     if found["pilot"] is None:
-        counts = ", ".join(f"{pairs} at a spread of {float(spread):g}" for spread, pairs in found["table"].items())
-    else:
-        counts = f"{found['pairs']} at the pilot's spread of {found['pilot']['deviation']:.4f}"
-    return f"pairs of runs that show {found['difference']:g} nats: {counts}"
+        counts = ", ".join(f"{row['pairs']} if the spread is {row['spread']:g}" for row in found["table"])
+        return f"pairs of runs that show {found['difference']:g} nats: {counts} (assumed; measure it by a pilot)"
+    spread = found["pilot"]["deviation"]
+    return (
+        f"pairs of runs that show {found['difference']:g} nats: {found['pairs']} at the pilot's spread of {spread:.4f}"
+    )

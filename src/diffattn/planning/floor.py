@@ -24,6 +24,7 @@ class NoiseAssumptions:
         margin, strength, second_margin: as in `NoiseModel`.
         correlations: between the two maps' noise; what training finds is not known beforehand.
         lam: a fixed lambda to compare with the best; V2 starts at 0.5.
+        measured: whether margin and strength are a model's own; otherwise they are assumed.
     """
 
     margin: float = 8.0
@@ -31,6 +32,7 @@ class NoiseAssumptions:
     second_margin: float = 0.0
     correlations: tuple[float, ...] = (0.0, 0.5, 0.9)
     lam: float = 0.5
+    measured: bool = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.lam < float("inf"):

@@ -7,14 +7,15 @@ from typing import Any
 
 from diffattn.planning.body import Model
 from diffattn.planning.comparison import LABELS, comparison
-from diffattn.planning.cost import TOKENS_A_PARAMETER, alternatives, break_even
+from diffattn.planning.cost import TOKENS_A_PARAMETER, alternatives, break_even, training_cost
 from diffattn.planning.families import own_attention, read_model
 from diffattn.planning.figures import bounds, decode, sizes
 from diffattn.planning.floor import noise_floor
+from diffattn.planning.flops import training_flops
 from diffattn.planning.integration import fields_to_change
 from diffattn.planning.published import nearest_retrieval
 from diffattn.planning.request import PlanRequest
-from diffattn.planning.sample_size import paired_losses, pairs_needed, tokens_needed
+from diffattn.planning.sample_size import difference_shown, paired_losses, pairs_needed, tokens_needed
 from diffattn.planning.verdict import verdict
 
 __all__ = ["plan"]
@@ -48,7 +49,7 @@ def plan(request: PlanRequest) -> dict[str, Any]:
         "retrieval": [vars(entry) for entry in nearest_retrieval(max(request.contexts))],
         "training": _training(models, request),
         "experiment": _experiment(request),
-        "fields": fields_to_change(request.config, baseline, models, request.variant),
+        "fields": fields_to_change(request, baseline, models),
     }
     return found | {"verdict": verdict(request.situation, _decisive(found, request))}
 
@@ -78,55 +79,63 @@ def _asked(request: PlanRequest, baseline: Model) -> dict[str, Any]:
 
 def _training(models: Mapping[str, Model], request: PlanRequest) -> dict[str, Any]:
     """Costs of training, beside those of cheaper ways."""
-    baseline, length = models["softmax"], request.train_context
+    baseline, length = models["softmax"], request.train_length
     tokens = request.train_tokens or float(TOKENS_A_PARAMETER * baseline.total)
     rest = (request.hardware, request.dtype, request.prices)
+    runs = {key: training_cost(training_flops(model, length) * tokens, *rest) for key, model in models.items()}
+    others = {key: model for key, model in models.items() if key != "softmax"}
     return {
         "length": length,
         "tokens": tokens,
         "tokens_assumed": request.train_tokens is None,
-        "from_scratch": request.training in (None, "pretraining"),
+        "from_scratch": request.from_scratch,
         "prices": vars(request.prices),
-        "break_even": {
-            key: break_even(baseline, model, length, tokens, *rest) for key, model in models.items() if key != "softmax"
-        },
+        "runs": runs,
+        "break_even": {key: break_even(baseline, model, length, tokens, *rest) for key, model in others.items()},
         "alternatives": alternatives(models, length),
     }
 
 
 def _experiment(request: PlanRequest) -> dict[str, Any]:
-    """How many paired seeds would show the difference; without a pilot, for spreads of half, once and twice it."""
-    goal = request.difference
+    """How many paired seeds would show the difference; without a pilot, for spreads that are assumed."""
+    goal, pairs = request.difference, request.pairs
+    shown = difference_shown(pairs, 1.0)  # in units of the spread
+    found: dict[str, Any] = {"difference": goal, "pairs_given": pairs, "pilot": None}
     if request.pilot is None:
-        return {
-            "difference": goal,
-            "pilot": None,
-            "table": {n * goal: pairs_needed(goal, n * goal) for n in (0.5, 1, 2)},
-        }
+        spreads = [factor * goal for factor in (0.5, 1, 2)]
+        rows = [{"spread": spread, "pairs": pairs_needed(goal, spread)} for spread in spreads]
+        return found | {"table": [{**row, "shown": shown * row["spread"]} for row in rows]}
     pilot = paired_losses(request.pilot, request.variant)
     if pilot["deviation"] is None:
         raise ValueError("pilot: expected two seeds or more, one has no spread; run diffattn compare with --seeds 3")
-    pairs = pairs_needed(goal, pilot["deviation"])
-    tokens = pilot["tokens"] and 2 * pairs * pilot["tokens"]
-    spread = pilot["token_deviation"]
-    text = None if spread is None else tokens_needed(goal, spread)
-    return {"difference": goal, "pilot": pilot, "pairs": pairs, "tokens": tokens, "evaluation_tokens": text}
+    needed, spread = pairs_needed(goal, pilot["deviation"]), pilot["token_deviation"]
+    return found | {
+        "pilot": pilot,
+        "pairs": needed,
+        "shown": shown * pilot["deviation"],
+        "tokens": pilot["tokens"] and 2 * needed * pilot["tokens"],
+        "evaluation_tokens": None if spread is None else tokens_needed(goal, spread),
+    }
 
 
 def _decisive(found: Mapping[str, Any], request: PlanRequest) -> dict[str, Any]:
-    """The numbers that the verdict about V2 rests on."""
-    context, batch = max(request.contexts), max(request.batches)
-    step = next(
-        row
-        for row in found["decode"]
-        if (row["model"], row["context"], row["batch"], row["combined"]) == ("v2", context, batch, False)
-    )
-    totals = {key: size["total"] for key, size in found["sizes"].items()}
+    """The numbers that the verdict about V2 rests on; decoding at the largest batch that fits, else at the smallest."""
+    context, sizes = max(request.contexts), found["sizes"]
+    steps = [row for row in found["decode"] if row["model"] == "v2" and row["context"] == context]
+    plain = sorted((row for row in steps if not row["combined"]), key=lambda row: row["batch"])
+    step = max((row for row in plain if row["fits"] is not False), key=lambda row: row["batch"], default=plain[0])
+    pilot = found["experiment"]["pilot"]
     return {
         "decode_ratio": step["ratio"],
+        "decode_batch": step["batch"],
         "memory_bound": found["bounds"]["v2"][0]["memory_bound"],
+        "prefill_ratio": sizes["v2"]["prefill_flops"][context] / sizes["softmax"]["prefill_flops"][context],
         "training_ratio": found["training"]["break_even"]["v2"]["ratio"],
+        "train_length": request.train_length,
         "noise_mass": found["noise"]["noise_mass"],
+        "noise_measured": request.noise.measured,
         "gains": {row["correlation"]: row["gain"] for row in found["noise"]["rows"]},
-        "weights": totals["v2"] / totals["softmax"],
+        "weights": sizes["v2"]["total"] / sizes["softmax"]["total"],
+        "positions": found["asked"]["positions"],
+        "pilot": pilot["interval"] if pilot and request.variant == "v2" else None,
     }

@@ -123,9 +123,14 @@ EVIDENCE = {
         source="Qiu et al., arXiv:2505.06708",
     ),
     "instability": Evidence(
-        text="V1 spikes: a public report at 7B; its authors dropped the head norm in V2 for that.",
+        text="V1's loss spiked at 7B in a public report.",
         grade="independent",
-        source="unilm issue 1718; " + _V2,
+        source="unilm issue 1718",
+    ),
+    "stability": Evidence(
+        text="V2 has no head norm and, its authors say, fewer spikes at learning rates of 6e-4 to 1e-3.",
+        grade="authors only",
+        source=_V2,
     ),
     "engines": Evidence(
         text="vLLM removed its differential backend in 0.11 and SGLang has none: V2 is served as one ordinary "

@@ -15,6 +15,7 @@ __all__ = ["CANDIDATES", "PlanRequest"]
 
 #: Variants that a plan can be about.
 CANDIDATES = ("v2", "v1", "gated")
+_SCRATCH_CONTEXT = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +34,9 @@ class PlanRequest:
         noise: assumptions of the noise model.
         training, task, long_data, long_evaluation: see `Situation`.
         train_tokens: of the whole training; None for 20 a parameter.
-        train_context: length of the training sequences; most tokens are trained short of the target.
+        train_context: length of the training sequences; None for 4,096 from scratch, where most tokens are trained
+            short of the target, and else for the target itself.
+        pairs: pairs of runs that can be paid for.
         prices: of training.
         pilot: a comparison's results; None for none.
         difference: loss difference that experiments are to show, nats a token.
@@ -56,7 +59,8 @@ class PlanRequest:
     long_data: bool | None = None
     long_evaluation: bool | None = None
     train_tokens: float | None = None
-    train_context: int = 4096
+    train_context: int | None = None
+    pairs: int = 3
     prices: Prices = field(default_factory=Prices)
     pilot: Mapping[str, Any] | None = field(default=None, hash=False)
     difference: float = 0.01
@@ -68,14 +72,25 @@ class PlanRequest:
             values = getattr(self, name)
             if not values or min(values) < least:
                 raise ValueError(f"{name}: expected whole numbers of {least} or more, got {values}")
-        for name in ("queries", "train_context"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected 1 or more, got {getattr(self, name)}")
+        for name, least in (("queries", 1), ("train_context", 1), ("pairs", 2)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ValueError(f"{name}: expected {least} or more, got {value}")
         if self.dtype not in BYTES:
             raise ValueError(f"dtype: expected one of {', '.join(BYTES)}, got {self.dtype!r}")
         if self.train_tokens is not None and not 0 < self.train_tokens < float("inf"):
             raise ValueError(f"train_tokens: expected above 0, got {self.train_tokens}")
         self.hardware.rate(self.dtype)
+
+    @property
+    def from_scratch(self) -> bool:
+        """Whether the training is, or may be, one from scratch."""
+        return self.training in (None, "pretraining")
+
+    @property
+    def train_length(self) -> int:
+        """Tokens of a training sequence."""
+        return self.train_context or (_SCRATCH_CONTEXT if self.from_scratch else max(self.contexts))
 
     @property
     def situation(self) -> Situation:

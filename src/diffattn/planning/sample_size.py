@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import NormalDist, fmean, stdev
 from typing import Any
 
-__all__ = ["paired_losses", "pairs_needed", "power", "t_quantile", "tokens_needed"]
+__all__ = ["difference_shown", "paired_losses", "pairs_needed", "power", "t_quantile", "tokens_needed"]
 
-_STEPS = 600
 _MOST_PAIRS = 10_000
 
 
@@ -33,7 +32,8 @@ def power(shift: float, freedom: int, critical: float) -> float:
         return density * (_phi(shift - critical * s) + _phi(-shift - critical * s))
 
     # Beyond these bounds the density of x holds less than 1e-12.
-    return _simpson(outside, -28 / freedom - 8 / math.sqrt(2 * freedom), math.log(1 + 8 / math.sqrt(freedom)))
+    low, high = -28 / freedom - 8 / math.sqrt(2 * freedom), math.log(1 + 8 / math.sqrt(freedom))
+    return _simpson(outside, low, high, 2 * (300 + 1200 // freedom))
 
 
 def t_quantile(freedom: int, confidence: float = 0.95) -> float:
@@ -79,13 +79,25 @@ def pairs_needed(difference: float, deviation: float, confidence: float = 0.95, 
     return pairs
 
 
+def difference_shown(pairs: int, deviation: float, confidence: float = 0.95, chance: float = 0.8) -> float:
+    """The smallest true difference that so many pairs find with probability `chance`; the reverse of `pairs_needed`."""
+    critical, high = t_quantile(pairs - 1, confidence), 1.0
+    while power(high, pairs - 1, critical) < chance:
+        high *= 2
+    low = 0.0
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (middle, high) if power(middle, pairs - 1, critical) < chance else (low, middle)
+    return high * deviation / math.sqrt(pairs)
+
+
 def paired_losses(results: Mapping[str, Any], variant: str, split: str = "test") -> dict[str, Any]:
     """What a pilot's results.json (of `diffattn compare`) says of a variant's loss against the baseline's.
 
     Returns:
-        `differences` in nats a token, one for each seed; `mean`; `deviation`, None with a single seed; `tokens` that
-        each run was trained on; `token_deviation`, the spread of the difference from token to token, as parts of the
-        text show it, None where the pilot keeps no parts.
+        `differences` in nats a token, one for each seed; `mean`; `deviation` and the 95% t `interval` of the mean, None
+        with a single seed; `tokens` that each run was trained on; `token_deviation`, the spread of the difference from
+        token to token, as parts of the text show it, None where the pilot keeps no parts.
 
     Raises:
         ValueError: the results hold no such runs; the message names what is missing.
@@ -98,13 +110,20 @@ def paired_losses(results: Mapping[str, Any], variant: str, split: str = "test")
             f"pilot: expected finite {split} losses of {variant} and {baseline} with the same seed, found none"
         )
     differences = [ours[seed] - theirs[seed] for seed in seeds]
+    deviation = stdev(differences) if len(seeds) > 1 else None
     return {
         "differences": differences,
         "mean": fmean(differences),
-        "deviation": stdev(differences) if len(seeds) > 1 else None,
+        "deviation": deviation,
+        "interval": None if deviation is None else _interval(fmean(differences), deviation, len(seeds)),
         "tokens": (results.get("settings") or {}).get("tokens"),
         "token_deviation": _token_deviation(results, variant, baseline, split),
     }
+
+
+def _interval(mean: float, deviation: float, pairs: int) -> list[float]:
+    half = t_quantile(pairs - 1) * deviation / math.sqrt(pairs)
+    return [mean - half, mean + half]
 
 
 def tokens_needed(difference: float, token_deviation: float, confidence: float = 0.95, chance: float = 0.8) -> int:
@@ -148,9 +167,9 @@ def _losses(results: Mapping[str, Any], variant: str, split: str) -> dict[int, f
     return found
 
 
-def _simpson(function: Callable[[float], float], low: float, high: float) -> float:
-    step = (high - low) / _STEPS
-    weights = (1 if i in (0, _STEPS) else 4 if i % 2 else 2 for i in range(_STEPS + 1))
+def _simpson(function: Callable[[float], float], low: float, high: float, steps: int) -> float:
+    step = (high - low) / steps
+    weights = (1 if i in (0, steps) else 4 if i % 2 else 2 for i in range(steps + 1))
     return sum(w * function(low + i * step) for i, w in enumerate(weights)) * step / 3
 
 

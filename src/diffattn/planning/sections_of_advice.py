@@ -14,6 +14,8 @@ __all__ = ["basis", "experiment", "fields", "noise", "retrieval", "training", "v
 
 Plan = Mapping[str, Any]
 
+_MORE = ("hours more", "money more", "nats to beat")
+
 
 def verdict(plan: Plan) -> Iterator[Section]:
     """The answer, its reasons by grade, what would change it, and what is refused."""
@@ -40,8 +42,9 @@ def verdict(plan: Plan) -> Iterator[Section]:
 def noise(plan: Plan) -> Section:
     """The floor at the longest context, and what subtraction gains by the correlation of the maps' noise."""
     noise, assumed = plan["noise"], plan["asked"]["noise"]
+    source = "Measured" if assumed["measured"] else "Assumed, as no configuration tells"
     before = (
-        f"Assumed, as no configuration tells: margin {assumed['margin']:g}, strength {assumed['strength']:g}, the "
+        f"{source}: margin {assumed['margin']:g}, strength {assumed['strength']:g}, the "
         f"match's margin in the second map {assumed['second_margin']:g}. Your own model: diffattn noise --model.",
         f"Softmax at {noise['context']:,} tokens: {noise['noise_mass']:.1%} of the weight on noise; signal-to-noise "
         f"of a position {noise['signal_to_noise']:,.4g}, the same at every length; of the output "
@@ -99,29 +102,8 @@ def training(plan: Plan) -> Iterator[Section]:
     """What a variant costs more, what it must bring, and cheaper ways."""
     training = plan["training"]
     assumed = ", assumed as 20 a parameter" if training["tokens_assumed"] else ""
-    rows = tuple(
-        (
-            LABELS[key],
-            f"{entry['ratio']:.3f}",
-            amount(entry["extra_flops"], "FLOP"),
-            f"{entry['device_hours']:,.0f}",
-            _money(entry["money"]),
-            "-" if entry["energy_kwh"] is None else f"{entry['energy_kwh']:,.0f}",
-            _money(entry["energy_money"]),
-            f"{entry['loss_bought']:.4f}" if training["from_scratch"] else "-",
-        )
-        for key, entry in training["break_even"].items()
-    )
-    columns = (
-        "model",
-        "FLOPs of baseline",
-        "extra FLOPs",
-        "device hours",
-        "money",
-        "kWh",
-        "for energy",
-        "nats to beat",
-    )
+    rows = tuple(_cost(key, training) for key in training["runs"])
+    columns = ("model", "FLOPs of baseline", "device hours", "money", "kWh", "for energy", *_MORE)
     before = (
         f"{training['tokens'] / 1e9:,.4g} billion tokens{assumed}, sequences of {training['length']:,}, "
         f"{training['prices']['utilization']:.0%} of the machine's rate.",
@@ -131,13 +113,29 @@ def training(plan: Plan) -> Iterator[Section]:
         f"({SCALING_SOURCE}). A variant pays where it lowers the loss by more, or brings retrieval that loss does not "
         "show. The law is of training from scratch.",
     )
-    yield Section(title="Break-even of training", before=before, table=Table(columns=columns, rows=rows), after=after)
+    yield Section(
+        title="Training, and what must be brought for it",
+        before=before,
+        table=Table(columns=columns, rows=rows),
+        after=after,
+    )
     others = tuple(
         (entry["name"], f"{entry['parameters']:+,}", f"{entry['flops_ratio']:.3f}", entry["what"])
         for entry in training["alternatives"]
     )
     names = ("alternative", "parameters", "FLOPs of baseline", "what it does")
     yield Section(title="Cheaper ways to try first", table=Table(columns=names, rows=others))
+
+
+def _cost(key: str, training: Mapping[str, Any]) -> tuple[str, ...]:
+    """One model's whole training, and what it costs more than the baseline's."""
+    run, more = training["runs"][key], training["break_even"].get(key)
+    cells = tuple(_money(run[name]) for name in ("device_hours", "money", "energy_kwh", "energy_money"))
+    if more is None:
+        return (LABELS[key], "1.000", *cells, "-", "-", "-")
+    beat = f"{more['loss_bought']:.4f}" if training["from_scratch"] else "-"
+    extra = (f"{more['device_hours']:,.0f}", _money(more["money"]))
+    return (LABELS[key], f"{more['ratio']:.3f}", *cells, *extra, beat)
 
 
 def _money(value: float | None) -> str:
@@ -148,24 +146,26 @@ def experiment(plan: Plan) -> Section:
     """How many paired seeds would show the difference asked for."""
     found = plan["experiment"]
     goal = f"To show a difference of {found['difference']:g} nats a token (95% interval, 80% power)"
+    shown = f"{found['pairs_given']} pairs show"
+    title = "How many seeds and tokens"
     if found["pilot"] is None:
-        rows = tuple((f"{float(spread):g}", str(pairs)) for spread, pairs in found["table"].items())
-        text = f"{goal}, by the spread of the paired difference over seeds; give a pilot's results.json with --pilot."
-        return Section(
-            title="How many seeds and tokens",
-            before=(text,),
-            table=Table(columns=("spread, nats", "pairs of runs"), rows=rows),
-        )
+        rows = tuple((f"{row['spread']:g}", str(row["pairs"]), f"{row['shown']:.4f}") for row in found["table"])
+        table = Table(columns=("spread assumed", "pairs of runs", shown), rows=rows)
+        text = f"{goal}, for assumed spreads of the paired difference over seeds; a pilot's comes from --pilot."
+        return Section(title=title, before=(text,), table=table)
     pilot, tokens, evaluated = found["pilot"], found["tokens"], found["evaluation_tokens"]
     total = f", {tokens / 1e6:,.4g} million training tokens in all runs together" if tokens else ""
+    low, high = pilot["interval"]
     texts = (
-        f"{goal} at the pilot's spread of {pilot['deviation']:.4f} over {len(pilot['differences'])} seeds: "
-        f"{found['pairs']} pairs of runs{total}. The spread at another size or length of training is another.",
+        f"The pilot: {pilot['mean']:+.4f} nats a token, 95% interval {low:+.4f} to {high:+.4f}.",
+        f"{goal} at its spread of {pilot['deviation']:.4f} over {len(pilot['differences'])} seeds: "
+        f"{found['pairs']} pairs of runs{total}; {shown} {found['shown']:.4f}. The spread at another size or length of "
+        "training is another.",
         "The pilot keeps no losses by part of the text, so that the tokens to evaluate on cannot be told."
         if evaluated is None
         else f"{evaluated:,} tokens to evaluate on, so that the text alone does not hide it, by the pilot's parts.",
     )
-    return Section(title="How many seeds and tokens", before=texts)
+    return Section(title=title, before=texts)
 
 
 def fields(plan: Plan) -> Section:

@@ -137,7 +137,7 @@ def _show(console: Console, results: dict[str, Any], out: Path | None) -> None:
     from diffattn.report.noise_tables import brief_tables
 
     for brief in [*brief_tables(results), *brief_head_tables(results)]:
-        table = Table(title=brief.title, title_justify="left", box=box.SIMPLE_HEAD)
+        table = Table(title=brief.title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
         for title in brief.head:
             table.add_column(title, justify="left" if title == "Method" else "right", overflow="fold")
         for row in brief.rows:

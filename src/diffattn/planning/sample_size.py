@@ -33,7 +33,7 @@ def power(shift: float, freedom: int, critical: float) -> float:
 
     # Beyond these bounds the density of x holds less than 1e-12.
     low, high = -28 / freedom - 8 / math.sqrt(2 * freedom), math.log(1 + 8 / math.sqrt(freedom))
-    return _simpson(outside, low, high, 2 * (300 + 1200 // freedom))
+    return _simpson(outside, low, high, 2 * (300 + 1200 // freedom**2))
 
 
 def t_quantile(freedom: int, confidence: float = 0.95) -> float:

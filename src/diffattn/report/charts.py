@@ -105,7 +105,7 @@ def draw_dots(palette: Palette, title: str, names: Sequence[str], panels: Sequen
         axes.margins(x=0.12)
         axes.set_xlabel(panel.label)
         axes.xaxis.set_minor_formatter(NullFormatter())
-        axes.xaxis.set_major_locator(LogLocator(numticks=5))
+        axes.xaxis.set_major_locator(LogLocator(numticks=4))
         axes.xaxis.set_major_formatter(FuncFormatter(short))
         axes.set_yticks(list(places), list(names))
         axes.set_ylim(len(names) - 0.5, -0.5)

@@ -57,7 +57,8 @@ _CHARTS = (
         title="The noise floor over length",
         sweep="length",
         curves=_of("noise_mass", *_THREE),
-        caption="Absolute weight of all keys but the match. It rises with length, whatever the method.",
+        caption="Absolute weight of all keys but the match. Softmax's rises with length; a fixed lambda's may fall "
+        "first, where it took too much.",
         y=_axis("noise_mass"),
         x_log=True,
     ),
@@ -134,7 +135,8 @@ _CHARTS = (
         title="Gain over the match's margin in the second map",
         sweep="second_margin",
         curves=_of("gain", "given", "best"),
-        caption="A second map that holds the match takes the match away too.",
+        caption="A second map that holds the match takes the match away too. Beyond the first map's margin the match "
+        "has a weight below zero: what gains there is the second map, upside down.",
         y=_GAIN,
     ),
     _Chart(

@@ -33,7 +33,10 @@ _COLUMNS = {
     "closed_signal_to_noise": "The same by the closed form",
     "gain": "Gain over the first map",
 }
-_BRIEF = ("answer_mass", "rest_mass", "margin", "margin_needed", "correlation", "lambda", "signal_to_noise", "gain")
+_BRIEF = (
+    *("answer_mass", "rest_mass", "margin", "margin_needed", "effective_strength"),
+    *("correlation", "lambda", "signal_to_noise", "gain"),
+)
 _LENGTHS = {
     "copied": "Probes copied",
     "finding": "Heads that find the answer",
@@ -41,6 +44,7 @@ _LENGTHS = {
     "rest_mass": "Weight of the rest",
     "margin": "Margin",
     "margin_needed": "Margin for 10% noise",
+    "effective_strength": "Effective strength",
     "correlation": "Correlation",
     "lambda": "Lambda",
     "gain": "Gain",

@@ -95,7 +95,9 @@ def _controls(rows: list[Row]) -> NoiseTable:
 def _brief(row: Row) -> tuple[str, ...]:
     found = [value(row, name) for name in ("noise_mass", "signal_to_noise")]
     found += [closed(row, "signal_to_noise"), value(row, "output_signal_to_noise"), value(row, "gain")]
-    numbers = (_MISSING if one is None else quantity(one) for one in found)
+    numbers = [_MISSING if one is None else quantity(one) for one in found]
+    if row.get("holds") is False and found[2] is not None:
+        numbers[2] += " (fails)"
     return (method_name(row).removeprefix("differential, ").partition(" (")[0], *numbers)
 
 

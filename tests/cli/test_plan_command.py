@@ -35,7 +35,7 @@ def test_numbers_are_never_cut_however_narrow_the_terminal(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     assert call("plan", "llama-7b") == 0
     shown = capsys.readouterr().out
-    for words in ("Verdict: consider", "67,108,864", "84,017,152", "6,738,415,616", "7,279,480,832", "9,632"):
+    for words in ("Verdict on V2: consider", "67,108,864", "84,017,152", "6,738,415,616", "7,279,480,832", "9,632"):
         assert words in shown
     assert "…" not in shown
 
@@ -72,7 +72,7 @@ def test_prompt_and_skill_are_filled(capsys):
         shown = capsys.readouterr().out
         assert shown.startswith(title)
         assert "8,571,326,464" in shown
-        assert "Verdict: use V2" in shown
+        assert "Verdict on V2: use V2" in shown
     assert call("plan", "llama-3.1-8b", "--brief") == 0
     assert 8 < len(capsys.readouterr().out.splitlines()) < 16
 
@@ -116,14 +116,14 @@ def test_it_loads_neither_torch_nor_transformers():
     [
         (("nothing",), "no preset of that name: the presets are llama-7b"),
         (("llama-7b", "--context", "many"), "--context: expected whole numbers such as"),
-        (("llama-7b", "--context", "1"), "contexts: expected whole numbers of 2 or more"),
+        (("llama-7b", "--context", "1"), "contexts: expected whole numbers from 2"),
         (("llama-7b", "--batch", "1,,2"), "--batch: expected"),
         (("llama-7b", "--hardware", "abacus"), "hardware: expected h100"),
         (("llama-7b", "--variant", "v9"), "variant: expected one of"),
         (("llama-7b", "--correlation", "a"), "--correlation: expected numbers"),
         (("llama-7b", "--correlation", "2"), "correlation: expected -1 to 1"),
-        (("llama-7b", "--strength", "0"), "strength: expected a number above 0"),
-        (("llama-7b", "--lambda", "-1"), "lambda: expected 0 or more"),
+        (("llama-7b", "--strength", "0"), "strength: expected a number from 0.01 to 10"),
+        (("llama-7b", "--lambda", "-1"), "lambda: expected a number from 0 to 100"),
         (("llama-7b", "--training", "luck"), "training: expected one of"),
         (("llama-7b", "--utilization", "2"), "utilization: expected"),
         (("llama-7b", "--difference", "0"), "difference: expected"),

@@ -11,6 +11,8 @@ from diffattn.planning.hardware import Hardware, find_hardware
 
 __all__ = ["choose_hardware"]
 
+_MEASURED = ("float32", "bfloat16", "float16")
+
 
 def choose_hardware(name: str, dtype: str, flops: float | None, bandwidth: float | None) -> Hardware:
     """The machine of the roofline.
@@ -34,12 +36,14 @@ def choose_hardware(name: str, dtype: str, flops: float | None, bandwidth: float
 
 
 def _given(dtype: str, flops: float | None, bandwidth: float | None) -> Hardware:
-    if flops is None or bandwidth is None or not 0 < min(flops, bandwidth) <= max(flops, bandwidth) < float("inf"):
+    if flops is None or bandwidth is None or not all(0 < rate < float("inf") for rate in (flops, bandwidth)):
         raise UserError("a machine of your own needs both --flops and --bandwidth, a second, above 0")
     return Hardware(name="the machine given", flops={dtype: flops}, bandwidth=bandwidth, source="given")
 
 
 def _measured(dtype: str) -> Hardware:
+    if dtype not in _MEASURED:
+        raise UserError(f"a CPU is measured in {', '.join(_MEASURED)}, not in {dtype}: give --flops and --bandwidth")
     print("measuring this machine's arithmetic and memory", file=sys.stderr, flush=True)
     command = [sys.executable, "-m", "diffattn.experiments.machine_rates", dtype]
     process = subprocess.run(command, capture_output=True, text=True)

@@ -5,6 +5,7 @@ Exit status: 0 done, 1 our fault (with a traceback), 2 something the user must m
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -89,6 +90,8 @@ def _run(arguments: list[str]) -> int:
     # Torch's threads wait for one another by spinning; on cores that anything else uses, that costs up to 30 times
     # the step. This bounds the wait, at no cost on an idle machine; it is read when torch is loaded.
     os.environ.setdefault("GOMP_SPINCOUNT", "20000")
+    if sys.stdout is None:  # closed by whoever called
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     try:
         status = typer.main.get_command(_app).main(arguments or ["--help"], prog_name="diffattn", standalone_mode=False)
         sys.stdout.flush()
@@ -109,6 +112,11 @@ def _run(arguments: list[str]) -> int:
         # Whoever read the output has gone; nothing more can be told, and Python must not try when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EIO) or error.filename is not None:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _complain(f"the standard output cannot be written ({error.strerror})", 2)
     return status if isinstance(status, int) else 0
 
 

@@ -22,6 +22,8 @@ _DRAWN = (
     *("length", "margin", "strength", "correlation", "second_margin", "lam"),
     *("draws", "seed", "base_length", "top_k", "gate"),
 )
+_OF_DRAWS = tuple(name for name in _DRAWN if name != "seed")
+_OF_MODELS = ("data", "probes", "depths", "span", "split")
 _TRAINED = ("run", "model", "data", "probes", "span", "split", "seed")
 
 
@@ -79,9 +81,19 @@ def command(
       diffattn noise --model HuggingFaceTB/SmolLM2-135M --lengths 128,512,2048 --out runs/smollm
     """
     check_json(json_file)
+    _refuse_others(ctx, drawn=run is None and model is None)
     results = (_drawn if run is None and model is None else _trained)(ctx.params, out)
     write_report_json(json_file, results)
     _show(report_console(json_file), results, out)
+
+
+def _refuse_others(ctx: typer.Context, *, drawn: bool) -> None:
+    """Refuse options that this way of measuring does not take, so that none is silently ignored."""
+    others = _OF_MODELS if drawn else _OF_DRAWS
+    for name in others:
+        if getattr(ctx.get_parameter_source(name), "name", "DEFAULT") != "DEFAULT":
+            option = "--lambda" if name == "lam" else f"--{name.replace('_', '-')}"
+            raise UserError(f"{option} goes {'with --run or --model' if drawn else 'without --run and --model'} only")
 
 
 def _drawn(given: dict[str, Any], out: Path | None) -> dict[str, Any]:
@@ -130,19 +142,13 @@ def _numbers(name: str, text: str, kind: type) -> tuple[Any, ...]:
 
 def _show(console: Console, results: dict[str, Any], out: Path | None) -> None:
     """What was measured in brief, then the answers."""
-    from rich import box
-    from rich.table import Table
-
+    from diffattn.cli.tables import print_table
     from diffattn.report.noise_heads import brief_head_tables
     from diffattn.report.noise_tables import brief_tables
 
     for brief in [*brief_tables(results), *brief_head_tables(results)]:
-        table = Table(title=brief.title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-        for title in brief.head:
-            table.add_column(title, justify="left" if title == "Method" else "right", overflow="fold")
-        for row in brief.rows:
-            table.add_row(*row)
-        console.print(table, soft_wrap=False)
+        print_table(console, brief.head, brief.rows, brief.title)
+        console.print()
     for entry in results["answers"]:
         console.print(
             f"{entry['question']}", *(f"  {sentence}" for sentence in entry["answer"]), sep="\n", markup=False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,13 +14,9 @@ from diffattn.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from diffattn.planning.document import Table as DocumentTable
-
 __all__ = ["command"]
 
 _NOT_SAID = "not said"
-#: A table with a cell longer than this holds sentences; none is wider than the other.
-_SENTENCE, _WIDEST = 40, 400
 #: Options that go into the request as they are.
 _PLAIN = (
     "variant",
@@ -103,8 +100,10 @@ def command(
     """
     check_json(json_file)
     check_json(markdown, "Markdown")
-    if json_file is not None and str(json_file) == str(markdown) == "-":
-        raise UserError("--json - and --markdown - cannot both have the standard output")
+    if json_file is not None and str(json_file) == str(markdown):
+        raise UserError(f"--json and --markdown cannot both be written to {json_file}: name two files")
+    if str(markdown) == "-" and (brief or prompt or skill):
+        raise UserError("--markdown - has the standard output for itself: leave out --brief, --prompt and --skill")
     found = _plan(ctx.params)
     write_report_json(json_file, found)
     if markdown is not None:
@@ -162,22 +161,19 @@ def _prices(given: dict[str, Any]) -> Any:
 
 
 def _lengths(name: str, text: str) -> tuple[int, ...]:
-    """Whole numbers between commas; K is 1,024 and M 1,048,576."""
-    sizes = {"K": 1 << 10, "M": 1 << 20}
-    found = []
-    for part in text.upper().replace("_", "").split(","):
-        number = part.strip().rstrip("KM")
-        if not number.isdigit():
-            raise ValueError(f"--{name}: expected whole numbers such as 8192 or 32K,128K, got {text!r}")
-        found.append(int(number) * sizes.get(part.strip()[len(number) :], 1))
-    return tuple(found)
+    """Whole numbers between commas, each once; K is 1,024 and M 1,048,576."""
+    sizes = {"": 1, "K": 1 << 10, "M": 1 << 20}
+    found = [re.fullmatch("([0-9]{1,12})([KM]?)", part.strip().upper()) for part in text.split(",")]
+    if not all(found):
+        raise ValueError(f"--{name}: expected whole numbers such as 8192 or 32K,128K, got {text[:60]!r}")
+    return tuple(dict.fromkeys(int(part[1]) * sizes[part[2]] for part in found if part))
 
 
 def _numbers(name: str, text: str) -> tuple[float, ...]:
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
-        raise ValueError(f"--{name}: expected numbers such as 0,0.5, got {text!r}") from None
+        raise ValueError(f"--{name}: expected numbers such as 0,0.5, got {text[:60]!r}") from None
 
 
 def _page(found: dict[str, Any]) -> str:
@@ -196,6 +192,7 @@ def _texts(found: dict[str, Any], brief: bool, prompt: bool, skill: bool) -> str
 
 def _show(console: Console, found: dict[str, Any]) -> None:
     """The sections, each with its table."""
+    from diffattn.cli.tables import print_table
     from diffattn.planning.sections import sections
 
     console.print(f"Differential attention for {found['model']}", style="bold", markup=False)
@@ -204,25 +201,6 @@ def _show(console: Console, found: dict[str, Any]) -> None:
         for text in section.before:
             console.print(text, markup=False)
         if section.table:
-            _show_table(console, section.table)
+            print_table(console, section.table.columns, section.table.rows)
         for text in section.after:
             console.print(text, markup=False)
-
-
-def _show_table(console: Console, shown: DocumentTable) -> None:
-    """A table of numbers is never cut: it is as wide as it must be; one with sentences wraps them."""
-    from rich.console import Console
-    from rich.table import Table
-
-    sentences = any(len(cell) > _SENTENCE for row in shown.rows for cell in row)
-    table = Table(box=None, header_style="italic", pad_edge=False)
-    for index, name in enumerate(shown.columns):
-        table.add_column(
-            name, no_wrap=not sentences, overflow="fold", justify="right" if index and not sentences else "left"
-        )
-    for row in shown.rows:
-        table.add_row(*row)
-    widest = console.options.update(width=_WIDEST)
-    natural = table.__rich_measure__(console, widest).maximum
-    width = console.width if sentences else max(console.width, natural)
-    Console(file=console.file, width=width, highlight=False).print(table, soft_wrap=False)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from diffattn.planning.comparison import LABELS
+from diffattn.planning.document import plain, share
 from diffattn.planning.sections import to_markdown
 
 __all__ = ["ARTEFACTS", "brief", "filled", "read_artefact"]
@@ -61,7 +62,11 @@ def _size(plan: Mapping[str, Any]) -> str:
     sizes = plan["sizes"]
     base, v2 = sizes["softmax"], sizes["v2"]
     matched = sizes.get("matched") if plan["training"]["from_scratch"] else None
-    narrowed = f"; a feed-forward of {matched['inner']:,} instead of {base['inner']:,} pays for it" if matched else ""
+    narrowed = ""
+    if matched and matched["inner"] != base["inner"]:
+        rest = matched["total"] - base["total"]
+        exactly = " exactly" if not rest else f", but for {rest:+,}"
+        narrowed = f"; a feed-forward of {matched['inner']:,} instead of {base['inner']:,} pays for it{exactly}"
     more = v2["total"] - base["total"]
     return f"parameters {base['total']:,}; V2 {more:+,} ({more / base['total']:+.1%}){narrowed}"
 
@@ -100,9 +105,10 @@ def _noise(plan: Mapping[str, Any]) -> str:
     noise, assumed = plan["noise"], plan["asked"]["noise"]
     gains = ", ".join(f"{row['gain']:.2f} at correlation {row['correlation']:g}" for row in noise["rows"])
     source = "measured" if assumed["measured"] else "assumed"
+    fails = "" if noise["holds"] else " (the closed form fails at this strength)"
     return (
         f"noise model (margin {assumed['margin']:g}, strength {assumed['strength']:g} {source}): "
-        f"{noise['noise_mass']:.1%} of softmax's weight on noise; the best lambda gains {gains}"
+        f"{share(noise['noise_mass'])} of softmax's weight on noise; the best lambda gains {gains}{fails}"
     )
 
 
@@ -110,12 +116,12 @@ def _training(plan: Mapping[str, Any]) -> str:
     training = plan["training"]
     cost, run = training["break_even"]["v2"], training["runs"]["v2"]
     text = f"training FLOPs {cost['ratio']:.3f} of the baseline's at {training['length']:,} tokens a sequence"
-    text += f"; V2 on {training['tokens'] / 1e9:,.4g} billion tokens: {run['device_hours']:,.0f} device hours"
-    text += f", {cost['device_hours']:,.0f} of them more than the baseline's"
+    text += f"; V2 on {training['tokens'] / 1e9:,.4g} billion tokens: {plain(run['device_hours'])} device hours"
+    text += f", {plain(cost['device_hours'])} of them more than the baseline's"
     if run["money"] is not None:
-        text += f"; {run['money']:,.0f} in money, {cost['money']:,.0f} of it more"
-    if not training["from_scratch"]:
-        return f"{text}; no loss to beat is known but from scratch, so the control decides"
+        text += f"; {plain(run['money'])} in money, {plain(cost['money'])} of it more"
+    if not training["from_scratch"] or cost["loss_bought"] is None:
+        return f"{text}; no loss to beat is known here, so the control decides"
     return f"{text}; to pay by loss alone it must fall by {cost['loss_bought']:.4f} nats"
 
 

@@ -143,6 +143,16 @@ class Model:
         return sum(self.parameters().values())
 
     @property
+    def active(self) -> int:
+        """Parameters that one token goes through: of each mixture its active and shared experts alone."""
+        idle = 0
+        for layer in self.layers:
+            mixture = layer.feed_forward.experts
+            if mixture is not None:
+                idle += (mixture.count - mixture.active) * layer.feed_forward.one(layer.feed_forward.inner)
+        return self.total - idle
+
+    @property
     def attention_total(self) -> int:
         """Parameters of all attention layers."""
         return sum(sum(layer.attention.parameters().values()) for layer in self.layers)

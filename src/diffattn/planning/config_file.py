@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +23,13 @@ def read_config(source: str) -> tuple[dict[str, Any], str]:
         UserError: there is no such file or preset, or the file holds no JSON object.
     """
     path = Path(source)
-    if path.is_dir():
+    if _is(path.is_dir):
         path = next(
             (found for found in (path / "config.json", path / "model" / "config.json") if found.is_file()), path
         )
         if path.is_dir():
             raise UserError(f"{source} holds no config.json: name one, a folder with one, or a preset")
-    if path.is_file():
+    if _is(path.exists):
         return _read_object(path, "a model's config.json"), _name(path)
     preset = find_preset(source)
     if preset is None:
@@ -42,9 +43,17 @@ def read_results(path: Path) -> dict[str, Any]:
     Raises:
         UserError: there is no such file, or it holds no JSON object.
     """
-    if not path.is_file():
+    if not _is(path.exists):
         raise UserError(f"there is no file {path}: name the results.json of a comparison")
     return _read_object(path, "a comparison's results.json")
+
+
+def _is(asked: Callable[[], bool]) -> bool:
+    """What a path is; one that is too long for the system is nothing."""
+    try:
+        return asked()
+    except (OSError, ValueError):
+        return False
 
 
 def _name(path: Path) -> str:
@@ -55,7 +64,7 @@ def _name(path: Path) -> str:
 
 def _read_object(path: Path, what: str) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} cannot be read ({error}): expected {what}") from error
     except (ValueError, RecursionError) as error:

@@ -20,6 +20,8 @@ __all__ = [
     "training_cost",
 ]
 
+#: Parameters between which the law below is taken to hold; its models had 44 million to 16 billion.
+LAW_RANGE = (4e7, 1e11)
 #: The refit of the Chinchilla law, loss = E + A / parameters^alpha + B / tokens^beta in nats a token.
 SCALING_SOURCE = "Besiroglu et al., Chinchilla Scaling: A replication attempt, arXiv:2404.10102"
 _B, _BETA = 2085.43, 0.3658
@@ -47,7 +49,7 @@ class Prices:
             raise ValueError(f"utilization: expected above 0 and at most 1, got {self.utilization}")
         for name in ("device_hour", "kilowatt_hour", "watts"):
             value = getattr(self, name)
-            if value is not None and value < 0:
+            if value is not None and not 0 <= value < float("inf"):
                 raise ValueError(f"{name}: expected 0 or more, got {value}")
 
 
@@ -85,9 +87,16 @@ def break_even(
         "baseline_flops_a_token": base,
         "ratio": other / base,
         "extra_flops": extra,
-        "loss_bought": loss_bought(tokens, other / base) if other > base else 0.0,
+        "loss_bought": _bought(baseline, tokens, other / base),
     }
     return found | training_cost(extra, machine, dtype, prices)
+
+
+def _bought(baseline: Model, tokens: float, ratio: float) -> float | None:
+    """None beyond the sizes that the law was fitted to."""
+    if not LAW_RANGE[0] <= baseline.total <= LAW_RANGE[1]:
+        return None
+    return loss_bought(tokens, ratio) if ratio > 1 else 0.0
 
 
 def alternatives(models: Mapping[str, Model], length: int) -> list[dict[str, Any]]:
@@ -100,15 +109,10 @@ def alternatives(models: Mapping[str, Model], length: int) -> list[dict[str, Any
     baseline = models["softmax"]
     maps = sum(layer.attention.maps for layer in baseline.layers)
     base = training_flops(baseline, length)
-    found = [
-        ("log-n scaled logits", maps, base, "sharpens the scores as the context grows; arXiv:2501.19399, 2202.12172"),
-        (
-            "learned sink",
-            maps,
-            base,
-            "lets a head attend to nothing; leaves the signal-to-noise of a position as it is",
-        ),
-    ]
+    found = [("log-n scaled logits", maps, base, "sharpens the scores as the context grows; arXiv:2501.19399")]
+    if not baseline.layers[0].attention.sinks:
+        what = "lets a head attend to nothing; leaves a position's signal-to-noise as it is"
+        found.append(("learned sink", maps, base, what))
     if "gated" in models:
         gated = models["gated"]
         what = "scales each head's output by the token; the control for V2; arXiv:2505.06708"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["Section", "Table", "amount", "markdown"]
+__all__ = ["Section", "Table", "amount", "markdown", "plain", "share"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +35,18 @@ def markdown(title: str, sections: Iterable[Section]) -> str:
             lines += [*_markdown_table(section.table), ""]
         lines += _paragraphs(section.after)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def share(value: float) -> str:
+    """A share in percent that never rounds to all or nothing: 98.6%, over 99.9%."""
+    if 0.999 < value < 1:
+        return "over 99.9%"
+    return "under 0.1%" if 0 < value < 0.001 else f"{value:.1%}"
+
+
+def plain(value: float) -> str:
+    """A whole number with thousands separated, or three digits of a small one."""
+    return f"{value:,.0f}" if value == 0 or abs(value) >= 100 else f"{value:.3g}"
 
 
 def amount(value: float, unit: str = "") -> str:

@@ -30,6 +30,7 @@ class Family:
         experts: reads the mixture from the fields; None for a dense feed-forward.
         sinks: learned sink scores.
         activation: parameters of the feed-forward's activation.
+        latent: whether keys and values are latent (MLA).
     """
 
     biases: str | None = None
@@ -43,6 +44,7 @@ class Family:
     experts: Callable[[Fields, int], FeedForward] | None = None
     sinks: bool = False
     activation: int = 0
+    latent: bool = False
 
 
 #: Families whose parameters are counted exactly, tested against transformers' own models.
@@ -65,8 +67,8 @@ FAMILIES = {
     "gpt_oss": Family(biases="qkvo", head_dim=64, pattern=2, window=128, experts=mixtures.gpt_oss, sinks=True),
     "qwen2_moe": Family(biases="qkv", experts=mixtures.qwen2_moe),
     "olmoe": Family(qk_norm="all", experts=mixtures.mixtral),
-    "deepseek_v2": Family(experts=mixtures.deepseek),
-    "deepseek_v3": Family(experts=mixtures.deepseek),
+    "deepseek_v2": Family(experts=mixtures.deepseek, latent=True),
+    "deepseek_v3": Family(experts=mixtures.deepseek, latent=True),
     "diff_transformer": Family(),
     "diffllama": Family(),
     "motif": Family(biases="", activation=4),
@@ -88,7 +90,7 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
     """
     fields = Fields(config)
     fields.refuse_others(FAMILIES)
-    family = FAMILIES.get(str(fields.get("model_type")), FAMILIES["llama"])
+    family = FAMILIES.get(str(fields.kind), FAMILIES["llama"])
     windows = _windows(fields, family)
     attention = _attention(fields, family)
     width = fields.count("hidden_size")
@@ -105,18 +107,18 @@ def read_model(config: Mapping[str, Any], name: str) -> Model:
         name=name,
         width=width,
         vocab=fields.count("vocab_size"),
-        tied=bool(fields.get("tie_word_embeddings", family.tied)),
+        tied=fields.flag("tie_word_embeddings", family.tied),
         final_norm=width,
         layers=layers,
-        positions=fields.get("max_position_embeddings"),
+        positions=fields.count("max_position_embeddings") if fields.get("max_position_embeddings") else None,
         notes=_notes(fields),
     )
 
 
 def _attention(fields: Fields, family: Family) -> Attention:
     width, heads, keys = fields.count("hidden_size"), *fields.heads()
-    if fields.get("kv_lora_rank"):
-        return _latent(fields, width, heads)
+    if family.latent:
+        return _latent(fields, family, width, heads)
     dim = fields.map_dim(heads, family.head_dim)
     return Attention(
         name="softmax",
@@ -127,21 +129,21 @@ def _attention(fields: Fields, family: Family) -> Attention:
         values=keys,
         map_dim=dim,
         value_dim=dim,
-        qk_norm="head" if fields.get("qk_norm") else family.qk_norm,
+        qk_norm="head" if fields.flag("qk_norm") else family.qk_norm,
         sinks=family.sinks,
         **_biases(fields, family),
     )
 
 
 def _biases(fields: Fields, family: Family) -> dict[str, Any]:
-    whole = bool(fields.get("attention_bias", False))
+    whole = fields.flag("attention_bias")
     has = family.biases if family.biases is not None else "qkvo" if whole else ""
     found = {f"{part}_bias": part[0] in has for part in ("query", "key", "value", "output")}
     output = fields.get("attention_output_bias")
-    return found if output is None else found | {"output_bias": bool(output)}
+    return found if output is None else found | {"output_bias": fields.flag("attention_output_bias")}
 
 
-def _latent(fields: Fields, width: int, heads: int) -> Attention:
+def _latent(fields: Fields, family: Family, width: int, heads: int) -> Attention:
     nope, rope = fields.count("qk_nope_head_dim"), fields.count("qk_rope_head_dim")
     value = fields.count("v_head_dim")
     latent = Latent(
@@ -161,43 +163,44 @@ def _latent(fields: Fields, width: int, heads: int) -> Attention:
         map_dim=nope + rope,
         value_dim=value,
         latent=latent,
+        **_biases(fields, family),
     )
 
 
 def _feed_forward(fields: Fields, family: Family, layer: int) -> FeedForward:
     if family.experts:
         return family.experts(fields, layer)
-    bias = bool(fields.get("mlp_bias", False))
+    bias = fields.flag("mlp_bias")
     inner = fields.count("intermediate_size")
     return FeedForward(width=fields.count("hidden_size"), inner=inner, bias=bias, extra=family.activation)
 
 
 def _windows(fields: Fields, family: Family) -> list[int | None]:
     """For each layer the keys that a query sees at most."""
-    layers = fields.count("num_hidden_layers")
-    types = fields.layer_types(layers)
-    window = fields.get("sliding_window", family.window)
+    layers, types = fields.layers, fields.layer_types()
+    set_to_none = fields.has("sliding_window") and fields.get("sliding_window") is None
+    window = None if set_to_none else fields.count("sliding_window", family.window or 0, least=0)
     if types is not None:
         return [
             fields.count("sliding_window", family.window) if kind == "sliding_attention" else None for kind in types
         ]
-    if not window or fields.get("use_sliding_window") is False:
+    if not window or not fields.flag("use_sliding_window", default=True):
         return [None] * layers
     pattern = fields.count("sliding_window_pattern", family.pattern) if family.pattern else None
     if pattern:
         return [None if (index + 1) % pattern == 0 else window for index in range(layers)]
-    if fields.get("use_sliding_window"):
+    if fields.flag("use_sliding_window"):
         first = fields.count("max_window_layers", 0, least=0)
         return [window if index >= first else None for index in range(layers)]
     return [window if family.slides else None] * layers
 
 
 def _notes(fields: Fields) -> tuple[str, ...]:
-    kind, notes = fields.get("model_type"), []
+    kind, notes = fields.kind, []
     if kind not in FAMILIES:
-        notes.append(
-            f"model_type {kind!r} is not known here: counted as Llama's layers (no biases, gated feed-forward)."
-        )
+        notes.append(f"model_type {kind!a} is not known here: counted as Llama's layers, with its biases where set.")
+        if fields.get("sliding_window") and not fields.get("layer_types"):
+            notes.append("Its sliding_window is left out: which layers have it is not known.")
     if fields.nested:
         notes.append("Counted is the language part (text_config) alone.")
     return tuple(notes)
@@ -206,18 +209,18 @@ def _notes(fields: Fields) -> tuple[str, ...]:
 def own_attention(config: Mapping[str, Any], base: Attention) -> Attention | None:
     """The differential attention that the configuration itself has, or None where it is ordinary."""
     fields = Fields(config)
-    kind = fields.get("model_type")
+    kind = fields.kind
     if kind == "motif":
         return _grouped(fields, base)
     if kind == "diffllama":  # V1 with a norm that has no weight
         return replace(variant(base, "v1"), head_norm=False)
-    if kind != "diff_transformer" or fields.get("attention", "softmax") == "softmax":
+    if fields.own_attention == "softmax":
         return None
-    own = variant(base, str(fields.get("attention")))
+    own = variant(base, fields.own_attention)
     if own.name == "v1":
         learned = fields.get("lambda_granularity", "layer") == "layer"
-        return replace(own, lam="layer" if learned else None, head_norm=bool(fields.get("head_norm", True)))
-    return replace(own, lam_bias=own.name == "v2" and bool(fields.get("lambda_bias", False)))
+        return replace(own, lam="layer" if learned else None, head_norm=fields.flag("head_norm", default=True))
+    return replace(own, lam_bias=own.name == "v2" and fields.flag("lambda_bias"))
 
 
 def _grouped(fields: Fields, base: Attention) -> Attention:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from diffattn.planning.attention import Attention
-from diffattn.planning.body import Model
+from diffattn.planning.body import Layer, Model
 from diffattn.planning.flops import decode_step, prefill_flops, training_flops
 from diffattn.planning.hardware import BYTES
 from diffattn.planning.request import PlanRequest
@@ -22,7 +22,7 @@ def sizes(model: Model, request: PlanRequest) -> dict[str, Any]:
         "name": model.name,
         "attention": vars(attention) | {"latent": vars(attention.latent) if attention.latent else None},
         "inner": min(layer.feed_forward.inner for layer in model.layers),
-        "layer": attention.parameters() | model.layers[-1].feed_forward.parameters(),
+        "layer": _layer(model.layers[-1]),
         "layer_attention": sum(attention.parameters().values()),
         "whole": model.parameters(),
         "total": model.total,
@@ -32,6 +32,10 @@ def sizes(model: Model, request: PlanRequest) -> dict[str, Any]:
         "prefill_flops": prefill,
         "training_flops_a_token": {context: training_flops(model, context) for context in request.contexts},
     }
+
+
+def _layer(layer: Layer) -> dict[str, int]:
+    return layer.attention.parameters() | layer.feed_forward.parameters() | {"norms": layer.norms}
 
 
 def _cached(model: Model, context: int) -> int:

@@ -35,8 +35,14 @@ class NoiseAssumptions:
     measured: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 <= self.lam < float("inf"):
-            raise ValueError(f"lambda: expected 0 or more, got {self.lam}")
+        for name, value, low, high in (
+            ("margin", self.margin, -100, 100),
+            ("strength", self.strength, 0.01, 10),
+            ("second_margin", self.second_margin, -100, 100),
+            ("lambda", self.lam, 0, 100),
+        ):
+            if not low <= value <= high:
+                raise ValueError(f"{name}: expected a number from {low:g} to {high:g}, got {value:g}")
         for rho in self.correlations:
             self.at(2, rho)
 

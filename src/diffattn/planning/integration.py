@@ -8,7 +8,7 @@ from typing import Any
 from diffattn.planning.body import Model
 from diffattn.planning.request import PlanRequest
 
-__all__ = ["fields_to_change"]
+__all__ = ["fields_to_change", "is_expressible"]
 
 
 def fields_to_change(request: PlanRequest, baseline: Model, models: Mapping[str, Model]) -> list[dict[str, Any]]:
@@ -20,23 +20,36 @@ def fields_to_change(request: PlanRequest, baseline: Model, models: Mapping[str,
         models: as `comparison` gives them.
 
     Returns:
-        one entry a field: `field`, `before`, `after`, `why`.
+        one entry a field: `field`, `before`, `after`, `why`; of a model that our configuration cannot express the heads
+        alone.
     """
     base, other = baseline.layers[0].attention, models[request.variant].layers[0].attention
     wide, dim = request.variant == "v1", base.map_dim
-    kind = request.config.get("model_type")
+    if not is_expressible(request.config):
+        return [_entry("num_attention_heads", base.maps, other.maps, "query maps that the attention call sees")]
+    kv, head = (base.keys // 2, 2 * dim) if wide else (base.keys, dim)
     rows = [
-        ("model_type", kind, "diff_transformer", "our model: a Llama body with a choice of attention"),
+        ("model_type", request.config.get("model_type"), "diff_transformer", "a Llama body with a choice of attention"),
         ("attention", "softmax", request.variant, "the attention of every layer"),
         ("num_attention_heads", base.maps, other.maps, "what the attention call sees: two query maps a head"),
-        ("num_key_value_heads", base.keys, base.keys // 2 if wide else base.keys, "the cache stays byte for byte"),
-        ("head_dim", dim, 2 * dim if wide else dim, "twice as wide: a pair of keys" if wide else "as before"),
+        ("num_key_value_heads", base.keys, kv, "the cache stays byte for byte"),
+        ("head_dim", dim, head, "twice as wide: a pair of keys" if wide else "as before"),
         ("map_dim", dim, dim, "width of one softmax map, and of the rotation"),
         *_lambda(request.variant, other.heads),
+        *_kept(baseline),
         *_feed_forward(request, baseline, models),
         *_positions(request, baseline),
     ]
-    return [dict(zip(("field", "before", "after", "why"), row, strict=True)) for row in rows]
+    return [_entry(*row) for row in rows]
+
+
+def is_expressible(config: Mapping[str, Any]) -> bool:
+    """Whether `DiffTransformerConfig.from_baseline` takes the configuration."""
+    return config.get("model_type") in ("llama", "mistral", "qwen2", "qwen3", "diff_transformer")
+
+
+def _entry(field: str, before: Any, after: Any, why: str) -> dict[str, Any]:
+    return {"field": field, "before": before, "after": after, "why": why}
 
 
 Row = tuple[str, Any, Any, str]
@@ -56,6 +69,22 @@ def _lambda(variant: str, heads: int) -> list[Row]:
         ("head_norm", None, True, "without it training is worse; V2 needs none"),
         ("lambda_init", None, "schedule", "0.8 - 0.6 exp(-0.3 layer), counted from 0"),
     ]
+
+
+def _kept(baseline: Model) -> list[Row]:
+    """What the model's own family has by itself, and ours must be told."""
+    attention, windows = baseline.layers[0].attention, [layer.window for layer in baseline.layers]
+    rows: list[Row] = []
+    if attention.query_bias:
+        rows.append(("attention_bias", None, True, "biases of query, key and value, as before"))
+    if attention.query_bias != attention.output_bias:
+        rows.append(("attention_output_bias", None, attention.output_bias, "of the output, as before"))
+    if attention.qk_norm:
+        rows.append(("qk_norm", None, True, "norms of queries and keys, as before"))
+    if any(windows):
+        kinds = ["sliding_attention" if window else "full_attention" for window in windows]
+        rows.append(("layer_types", None, kinds, "which layers have a window, as before"))
+    return rows
 
 
 def _feed_forward(request: PlanRequest, baseline: Model, models: Mapping[str, Model]) -> list[Row]:

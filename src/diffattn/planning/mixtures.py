@@ -24,7 +24,7 @@ def gpt_oss(fields: Fields, layer: int) -> FeedForward:
 
 def qwen3_moe(fields: Fields, layer: int) -> FeedForward:
     width, step = fields.count("hidden_size"), fields.count("decoder_sparse_step", 1)
-    if layer in (fields.get("mlp_only_layers") or ()) or (layer + 1) % step:
+    if layer in (fields.entries("mlp_only_layers", int) or ()) or (layer + 1) % step:
         return FeedForward(width=width, inner=fields.count("intermediate_size"))
     inner = fields.count("moe_intermediate_size")
     return FeedForward(width=width, inner=inner, experts=_experts(fields))
@@ -40,13 +40,13 @@ def qwen2_moe(fields: Fields, layer: int) -> FeedForward:
 
 def deepseek(fields: Fields, layer: int) -> FeedForward:
     width, inner = fields.count("hidden_size"), fields.count("moe_intermediate_size")
-    kinds = fields.get("mlp_layer_types")  # newer configurations name each layer's
+    kinds = fields.entries("mlp_layer_types", str, fields.layers)  # newer configurations name each layer's
     dense = kinds[layer] == "dense" if kinds else layer < fields.count("first_k_dense_replace", 0, least=0)
     if dense:
         return FeedForward(width=width, inner=fields.count("intermediate_size"))
     mixture = Experts(
         count=fields.count("n_routed_experts"),
-        active=fields.count("num_experts_per_tok"),
+        active=fields.count("num_experts_per_tok", most=fields.count("n_routed_experts")),
         shared=inner * fields.count("n_shared_experts", 0, least=0),
     )
     return FeedForward(width=width, inner=inner, experts=mixture)
@@ -54,5 +54,5 @@ def deepseek(fields: Fields, layer: int) -> FeedForward:
 
 def _experts(fields: Fields) -> Experts:
     """Their number is `num_experts` in older configurations."""
-    count = fields.count("num_local_experts", fields.get("num_experts"))
-    return Experts(count=count, active=fields.count("num_experts_per_tok"))
+    count = fields.count("num_experts" if fields.get("num_experts") is not None else "num_local_experts")
+    return Experts(count=count, active=fields.count("num_experts_per_tok", most=count))

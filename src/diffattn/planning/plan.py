@@ -12,7 +12,7 @@ from diffattn.planning.families import own_attention, read_model
 from diffattn.planning.figures import bounds, decode, sizes
 from diffattn.planning.floor import noise_floor
 from diffattn.planning.flops import training_flops
-from diffattn.planning.integration import fields_to_change
+from diffattn.planning.integration import fields_to_change, is_expressible
 from diffattn.planning.published import nearest_retrieval
 from diffattn.planning.request import PlanRequest
 from diffattn.planning.sample_size import difference_shown, paired_losses, pairs_needed, tokens_needed
@@ -49,7 +49,8 @@ def plan(request: PlanRequest) -> dict[str, Any]:
         "retrieval": [vars(entry) for entry in nearest_retrieval(max(request.contexts))],
         "training": _training(models, request),
         "experiment": _experiment(request),
-        "fields": fields_to_change(request, baseline, models),
+        "fields": [] if own is not None else fields_to_change(request, baseline, models),
+        "expressible": own is None and is_expressible(request.config),
     }
     return found | {"verdict": verdict(request.situation, _decisive(found, request))}
 
@@ -80,7 +81,7 @@ def _asked(request: PlanRequest, baseline: Model) -> dict[str, Any]:
 def _training(models: Mapping[str, Model], request: PlanRequest) -> dict[str, Any]:
     """Costs of training, beside those of cheaper ways."""
     baseline, length = models["softmax"], request.train_length
-    tokens = request.train_tokens or float(TOKENS_A_PARAMETER * baseline.total)
+    tokens = request.train_tokens or float(TOKENS_A_PARAMETER * baseline.active)
     rest = (request.hardware, request.dtype, request.prices)
     runs = {key: training_cost(training_flops(model, length) * tokens, *rest) for key, model in models.items()}
     others = {key: model for key, model in models.items() if key != "softmax"}
@@ -134,6 +135,7 @@ def _decisive(found: Mapping[str, Any], request: PlanRequest) -> dict[str, Any]:
         "train_length": request.train_length,
         "noise_mass": found["noise"]["noise_mass"],
         "noise_measured": request.noise.measured,
+        "noise_holds": found["noise"]["holds"],
         "gains": {row["correlation"]: row["gain"] for row in found["noise"]["rows"]},
         "weights": sizes["v2"]["total"] / sizes["softmax"]["total"],
         "positions": found["asked"]["positions"],

@@ -16,6 +16,7 @@ __all__ = ["CANDIDATES", "PlanRequest"]
 #: Variants that a plan can be about.
 CANDIDATES = ("v2", "v1", "gated")
 _SCRATCH_CONTEXT = 4096
+_LARGEST = 10**9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +34,7 @@ class PlanRequest:
         hardware: the machine of the roofline.
         noise: assumptions of the noise model.
         training, task, long_data, long_evaluation: see `Situation`.
-        train_tokens: of the whole training; None for 20 a parameter.
+        train_tokens: of the whole training; None for 20 a parameter (of a mixture: an active one).
         train_context: length of the training sequences; None for 4,096 from scratch, where most tokens are trained
             short of the target, and else for the target itself.
         pairs: pairs of runs that can be paid for.
@@ -70,16 +71,18 @@ class PlanRequest:
             raise ValueError(f"variant: expected one of {', '.join(CANDIDATES)}, got {self.variant!r}")
         for name, least in (("contexts", 2), ("batches", 1)):
             values = getattr(self, name)
-            if not values or min(values) < least:
-                raise ValueError(f"{name}: expected whole numbers of {least} or more, got {values}")
+            if not values or min(values) < least or max(values) > _LARGEST:
+                raise ValueError(f"{name}: expected whole numbers from {least} to {_LARGEST:,}, got {values}")
         for name, least in (("queries", 1), ("train_context", 1), ("pairs", 2)):
             value = getattr(self, name)
-            if value is not None and value < least:
-                raise ValueError(f"{name}: expected {least} or more, got {value}")
+            if value is not None and not least <= value <= _LARGEST:
+                raise ValueError(f"{name}: expected a whole number from {least} to {_LARGEST:,}, got {value}")
         if self.dtype not in BYTES:
             raise ValueError(f"dtype: expected one of {', '.join(BYTES)}, got {self.dtype!r}")
         if self.train_tokens is not None and not 0 < self.train_tokens < float("inf"):
             raise ValueError(f"train_tokens: expected above 0, got {self.train_tokens}")
+        if not 0 < self.difference < float("inf"):
+            raise ValueError(f"difference: expected above 0, got {self.difference}")
         self.hardware.rate(self.dtype)
 
     @property

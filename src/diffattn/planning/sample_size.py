@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from statistics import NormalDist, fmean, stdev
 from typing import Any
 
@@ -116,9 +116,15 @@ def paired_losses(results: Mapping[str, Any], variant: str, split: str = "test")
         "mean": fmean(differences),
         "deviation": deviation,
         "interval": None if deviation is None else _interval(fmean(differences), deviation, len(seeds)),
-        "tokens": (results.get("settings") or {}).get("tokens"),
+        "tokens": _tokens(results),
         "token_deviation": _token_deviation(results, variant, baseline, split),
     }
+
+
+def _tokens(results: Mapping[str, Any]) -> int | None:
+    settings = results.get("settings")
+    tokens = settings.get("tokens") if isinstance(settings, dict) else None
+    return tokens if type(tokens) is int and tokens > 0 else None
 
 
 def _interval(mean: float, deviation: float, pairs: int) -> list[float]:
@@ -148,23 +154,37 @@ def _token_deviation(results: Mapping[str, Any], variant: str, baseline: str, sp
 
 
 def _parts(results: Mapping[str, Any], variant: str, split: str) -> dict[int, list[tuple[int, float]]]:
+    """Tokens and negative log-likelihood of each part, by seed; none where a part is missing or not finite."""
     found = {}
-    for run in results.get("runs") or ():
-        entry = (run.get("evaluation") or {}).get(split) or {}
-        nll = entry.get("part_nll") or ()
-        if run.get("variant") == variant and nll and None not in nll:
-            found[int(run["seed"])] = list(zip(entry["part_tokens"], nll, strict=True))
+    for seed, entry in _measured(results, variant, split):
+        tokens, nll = entry.get("part_tokens"), entry.get("part_nll")
+        if not (isinstance(tokens, list) and isinstance(nll, list) and len(tokens) == len(nll)):
+            continue
+        if all(_is_number(count) and count > 0 for count in tokens) and all(map(_is_number, nll)):
+            found[seed] = list(zip(tokens, nll, strict=True))
     return found
 
 
 def _losses(results: Mapping[str, Any], variant: str, split: str) -> dict[int, float]:
-    runs: Sequence[Mapping[str, Any]] = results.get("runs") or ()
-    found = {}
-    for run in runs:
-        loss = ((run.get("evaluation") or {}).get(split) or {}).get("loss")
-        if run.get("variant") == variant and isinstance(loss, (int, float)) and math.isfinite(loss):
-            found[int(run["seed"])] = float(loss)
-    return found
+    return {
+        seed: float(entry["loss"])
+        for seed, entry in _measured(results, variant, split)
+        if _is_number(entry.get("loss"))
+    }
+
+
+def _measured(results: Mapping[str, Any], variant: str, split: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Seed and measures of each run of a variant; what is no run is passed over."""
+    runs = results.get("runs")
+    for run in runs if isinstance(runs, list) else ():
+        evaluation = run.get("evaluation") if isinstance(run, dict) else None
+        entry = evaluation.get(split) if isinstance(evaluation, dict) else None
+        if isinstance(entry, dict) and run.get("variant") == variant and type(run.get("seed")) is int:
+            yield run["seed"], entry
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e12
 
 
 def _simpson(function: Callable[[float], float], low: float, high: float, steps: int) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 
 from diffattn.planning.comparison import LABELS
 from diffattn.planning.cost import SCALING_SOURCE
-from diffattn.planning.document import Section, Table, amount
+from diffattn.planning.document import Section, Table, amount, plain, share
 from diffattn.planning.published import GRADES
 
 __all__ = ["basis", "experiment", "fields", "noise", "retrieval", "training", "verdict"]
@@ -21,7 +21,7 @@ def verdict(plan: Plan) -> Iterator[Section]:
     """The answer, its reasons by grade, what would change it, and what is refused."""
     found = plan["verdict"]
     yield Section(
-        title=f"Verdict: {found['answer']}",
+        title=f"Verdict on V2: {found['answer']}",
         before=(
             *plan["notes"],
             *(f"- {entry['text']} ({entry['grade']}: {entry['source']})" for entry in found["reasons"]),
@@ -46,10 +46,10 @@ def noise(plan: Plan) -> Section:
     before = (
         f"{source}: margin {assumed['margin']:g}, strength {assumed['strength']:g}, the "
         f"match's margin in the second map {assumed['second_margin']:g}. Your own model: diffattn noise --model.",
-        f"Softmax at {noise['context']:,} tokens: {noise['noise_mass']:.1%} of the weight on noise; signal-to-noise "
+        f"Softmax at {noise['context']:,} tokens: {share(noise['noise_mass'])} of the weight on noise; signal-to-noise "
         f"of a position {noise['signal_to_noise']:,.4g}, the same at every length; of the output "
         f"{noise['output_signal_to_noise']:.3g}; the match scores highest with probability "
-        f"{noise['largest_chance']:.3g}. A noise mass of 10% needs a margin of {noise['margin_for_tenth']:.2f}.",
+        f"{share(noise['largest_chance'])}. A noise mass of 10% needs a margin of {noise['margin_for_tenth']:.2f}.",
     )
     columns = (
         "correlation of noise",
@@ -111,7 +111,7 @@ def training(plan: Plan) -> Iterator[Section]:
     after = (
         "Nats to beat: what the same extra FLOPs, spent on more tokens for the baseline, would lower the loss by "
         f"({SCALING_SOURCE}). A variant pays where it lowers the loss by more, or brings retrieval that loss does not "
-        "show. The law is of training from scratch.",
+        "show. The law is of training from scratch, and of 40 million to 100 billion parameters.",
     )
     yield Section(
         title="Training, and what must be brought for it",
@@ -133,13 +133,14 @@ def _cost(key: str, training: Mapping[str, Any]) -> tuple[str, ...]:
     cells = tuple(_money(run[name]) for name in ("device_hours", "money", "energy_kwh", "energy_money"))
     if more is None:
         return (LABELS[key], "1.000", *cells, "-", "-", "-")
-    beat = f"{more['loss_bought']:.4f}" if training["from_scratch"] else "-"
-    extra = (f"{more['device_hours']:,.0f}", _money(more["money"]))
+    known = training["from_scratch"] and more["loss_bought"] is not None
+    beat = f"{more['loss_bought']:.4f}" if known else "-"
+    extra = (_money(more["device_hours"]), _money(more["money"]))
     return (LABELS[key], f"{more['ratio']:.3f}", *cells, *extra, beat)
 
 
 def _money(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.0f}"
+    return "-" if value is None else plain(value)
 
 
 def experiment(plan: Plan) -> Section:
@@ -170,14 +171,16 @@ def experiment(plan: Plan) -> Section:
 
 def fields(plan: Plan) -> Section:
     """What changes in the configuration."""
+    title = f"Fields to change for {LABELS[plan['asked']['variant']]}"
+    if not plan["fields"]:
+        return Section(title=title, before=("The model is differential already: compare its column with the others'.",))
     rows = tuple(
         (entry["field"], _shown(entry["before"]), _shown(entry["after"]), entry["why"]) for entry in plan["fields"]
     )
-    return Section(
-        title=f"Fields to change for {LABELS[plan['asked']['variant']]}",
-        table=Table(columns=("field", "now", "then", "why"), rows=rows),
-        after=("DiffTransformerConfig.from_baseline(config, attention=...) sets all of them.",),
-    )
+    after = "DiffTransformerConfig.from_baseline(config, attention=...) sets them, match_parameters=True the width too."
+    if not plan["expressible"]:
+        after = "DiffTransformerConfig has no such body: change the model's own code, by the parameters listed above."
+    return Section(title=title, table=Table(columns=("field", "now", "then", "why"), rows=rows), after=(after,))
 
 
 def basis(plan: Plan) -> Section:
@@ -196,6 +199,8 @@ def basis(plan: Plan) -> Section:
 
 
 def _shown(value: Any) -> str:
-    return (
-        "-" if value is None else f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
-    )
+    if isinstance(value, list):
+        return ", ".join(f"{value.count(kind)} x {kind}" for kind in dict.fromkeys(value))
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return "-" if value is None else str(value)

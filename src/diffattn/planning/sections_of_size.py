@@ -15,7 +15,7 @@ Plan = Mapping[str, Any]
 
 def parameters(plan: Plan) -> Iterator[Section]:
     """Component by component, of one layer and of the model."""
-    for title, key in (("Parameters of a layer", "layer"), ("Parameters of the model", "whole")):
+    for title, key in (("Parameters of a layer (the last)", "layer"), ("Parameters of the model", "whole")):
         yield Section(title=title, table=_counts(plan, key), after=_missing(plan) if key == "whole" else ())
 
 
@@ -92,7 +92,7 @@ _FITS = {True: "yes", False: "no", None: "not known"}
 
 def _step(base: Mapping[str, Any], ours: Mapping[str, Any]) -> tuple[str, ...]:
     cells = [amount(row[key], unit) for key, unit in (("flops", "FLOP"), ("bytes", "B")) for row in (base, ours)]
-    return (*cells, f"{base['intensity']:.3g}", f"{ours['intensity']:.3g}", f"{1000 * base['seconds']:.3f}")
+    return (*cells, f"{base['intensity']:.3g}", f"{ours['intensity']:.3g}", f"{1000 * base['seconds']:.4g}")
 
 
 def _decode_text(asked: Mapping[str, Any]) -> str:

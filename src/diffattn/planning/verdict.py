@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from diffattn.planning.document import share
 from diffattn.planning.published import EVIDENCE, Evidence
 
 __all__ = ["TASKS", "TRAININGS", "Situation", "refusals", "verdict"]
@@ -81,9 +82,9 @@ def verdict(situation: Situation, numbers: Mapping[str, Any]) -> dict[str, Any]:
         situation: what is wanted and what is there.
         numbers: `decode_ratio`, V2's step over the baseline's at the target, at `decode_batch`; `memory_bound`, whether
             its attention still is; `prefill_ratio`, `training_ratio`: FLOPs; `noise_mass` and `gains` by correlation,
-            of the noise model, and whether its assumptions are `noise_measured`; `weights`, V2's parameters over the
-            baseline's; `positions`, tokens that the model was made for; `pilot`, the interval of V2's loss minus the
-            baseline's, or None.
+            of the noise model, whether its assumptions are `noise_measured` and whether it `noise_holds`; `weights`,
+            V2's parameters over the baseline's; `positions`, tokens that the model was made for; `pilot`, the interval
+            of V2's loss minus the baseline's, or None.
 
     Returns:
         `answer` ("use V2", "consider", "do not"), `reasons`, `refusals`, `would_change`.
@@ -103,7 +104,7 @@ def _answer(situation: Situation, refused: list[dict[str, Any]], numbers: Mappin
         return "do not"
     said = all(entry["applies"] is not None for entry in refused) and situation.task == "retrieval"
     trained = situation.training in ("pretraining", "mid-training")
-    gains = max(numbers["gains"].values()) > _NO_GAIN and not (pilot and pilot[1] >= 0)
+    gains = numbers["noise_holds"] and max(numbers["gains"].values()) > _NO_GAIN and not (pilot and pilot[1] >= 0)
     long = situation.context >= LONG_CONTEXT
     return "use V2" if said and trained and gains and long and numbers["memory_bound"] else "consider"
 
@@ -130,9 +131,10 @@ def _pilot(interval: list[float]) -> Evidence:
 def _floor(situation: Situation, numbers: Mapping[str, Any]) -> str:
     gains = ", ".join(f"{gain:.2f} at a correlation of {rho:g}" for rho, gain in numbers["gains"].items())
     source = "as measured" if numbers["noise_measured"] else "under assumptions"
+    fails = "" if numbers["noise_holds"] else " The closed form fails at this strength, so that no gain is known."
     return (
-        f"At {situation.context:,} tokens the noise model leaves {numbers['noise_mass']:.1%} of softmax's weight to "
-        f"noise, {source}; the best lambda gains {gains} in signal-to-noise."
+        f"At {situation.context:,} tokens the noise model leaves {share(numbers['noise_mass'])} of softmax's weight to "
+        f"noise, {source}; the best lambda gains {gains} in signal-to-noise.{fails}"
     )
 
 

@@ -213,7 +213,12 @@ def test_what_stands_around_the_parts(monkeypatch):
     for reading in words.READINGS:
         assert reading.title in closing
     assert words.NEXT.split(":")[0] in closing
-    assert "60 minutes in all" in terminal.opening(parts())
+    for name, _ in words.COMBINES:
+        assert name in closing
+    assert "docs/combining.md" in closing
+    opening = " ".join(terminal.opening(parts()).split())
+    assert "60 minutes in all, to read" in opening
+    assert "One part at a time: `diffattn lesson 1`" in opening
 
 
 def test_the_whole_lesson_has_a_beginning_and_an_end(monkeypatch):
@@ -223,6 +228,7 @@ def test_the_whole_lesson_has_a_beginning_and_an_end(monkeypatch):
     teach(show=shown.append)
     assert "a lesson" in shown[0].splitlines()[0]
     assert "What comes next" in shown[-1]
+    assert "Exercises: diffattn lesson 2 --exercise." in "".join(shown)
     shown.clear()
     teach(1, show=shown.append)
     assert not any("What comes next" in text for text in shown)

@@ -16,6 +16,12 @@ from diffattn.lesson.pages.axes import axis, short
 from diffattn.lesson.pages.charts import figure
 from diffattn.lesson.pages.part import Chart, Column, Exercise, Part, Series, Step, Table
 
+LINKS = (
+    "#",
+    "https://arxiv.org/abs/",
+    "https://huggingface.co/blog/microsoft/diff-attn-v2",
+    "https://github.com/microsoft/unilm/tree/master/Diff-Transformer/Diff-Transformer-V2",
+)
 VOID = {"meta", "br", "circle", "line", "polyline"}
 
 
@@ -67,7 +73,7 @@ def test_it_is_well_formed_and_runs_and_fetches_nothing(text, read):
     for _, attributes in read.elements:
         assert not {"src", "srcset", "xlink:href"} & set(attributes)
         assert not [name for name in attributes if name.startswith("on")]
-        assert attributes.get("href", "#").startswith(("#", "https://arxiv.org/abs/"))
+        assert attributes.get("href", "#").startswith(LINKS)
 
 
 def test_links_on_the_page_lead_somewhere(read):
@@ -76,6 +82,28 @@ def test_links_on_the_page_lead_somewhere(read):
     links = [a["href"][1:] for a in read.all("a") if a["href"].startswith("#")]
     assert links == [f"part-{number}" for number in range(1, 10)]
     assert set(links) <= places
+
+
+def test_papers_and_posts_are_linked(text, read):
+    linked = {attributes["href"] for attributes in read.all("a")}
+    numbers = set(re.findall(r"arXiv:(\d{4}\.\d{5})", text))
+    assert len(numbers) > 5
+    assert {f"https://arxiv.org/abs/{number}" for number in numbers} <= linked
+    assert set(LINKS[2:]) <= linked
+
+
+def test_commands_are_code(text, read):
+    assert "`" not in text
+    assert "diffattn compare" in read.inside["code"]
+
+
+def test_words_stand_to_the_left_under_their_name(made):
+    table = Table((Column("N", form="d"), Column("what"), Column("x", "measured", ".1f")), [(1, "a b", 1.0)])
+    step = Step(heading="h", text=("t",), table=table, shows="s.")
+    one = Part(number=1, title="t", minutes=1, aim="a", steps=(), exercises=tuple)
+    cells = [(tag, a.get("class")) for tag, a in Reader(page.render([(one, [step], [])], whole=False)).elements]
+    assert [kind for tag, kind in cells if tag == "th" and kind != "kind"] == [None, "text", None, None]
+    assert [kind for tag, kind in cells if tag == "td"] == ["text", None]
 
 
 def test_it_is_light_and_dark_and_in_the_shared_style(text):

@@ -10,7 +10,7 @@ import pytest
 
 import diffattn.lesson
 from diffattn.lesson.contexts import LENGTHS, contexts
-from diffattn.lesson.estimates import Estimate
+from diffattn.lesson.estimates import Estimate, Share
 from diffattn.lesson.layers import lambda_init
 from diffattn.lesson.pages import terminal
 from diffattn.lesson.pages.part import Column, Table, shown
@@ -46,22 +46,21 @@ def side_by_side(made):
                 if one.name == other.name and (one.kind, other.kind) == ("measured", "derived"):
                     for row in step.table.rows:
                         # "no": out of the closed form's range, None: there is none
-                        if isinstance(row[i], Estimate) and row[i + 1] is not None and "no" not in row:
+                        if isinstance(row[i], (Estimate, Share)) and row[i + 1] is not None and "no" not in row:
                             yield f"{part.number}: {one.name}: {row[0]}", row[i], row[i + 1]
-
-
-def chance_error(found: Estimate, derived: float) -> float:
-    """For a share of which no draw was one, or each: its standard error by the derived chance."""
-    return math.sqrt(derived * (1 - derived) / found.draws) if not found.error and 0 < derived < 1 else 0.0
 
 
 def test_every_estimate_is_near_what_is_derived(made):
     found = list(side_by_side(made))
     assert len(found) > 80
     for place, estimate, derived in found:
+        if isinstance(estimate, Share):
+            low, high = estimate.interval(ERRORS)
+            assert low <= derived <= high, place
+            continue
         if "scores times 4" in place:  # the setting of which the lesson says that the closed form fails
             continue
-        wide = ERRORS * (estimate.error + chance_error(estimate, derived))
+        wide = ERRORS * estimate.error
         assert abs(estimate.value - derived) <= wide + LARGEST_DEVIATION * abs(derived) + 1e-9, place
 
 
@@ -285,7 +284,18 @@ def test_a_step_is_timed_in_turns():
 def test_cells_as_text():
     assert shown(Estimate(-0.00001, 0.001, 100), ".2f") == "0.00 +- 0.00"
     assert shown(-1.25, ".1f") == "-1.2"
+    assert shown(Share(0, 8), ".3f") == "0 of 8: up to 0.32"
+    assert shown(Share(8, 8), ".3f") == "8 of 8: from 0.68"
+    assert shown(Share(1_500, 2_000), ".3f") == "1,500 of 2,000: 0.731 to 0.768"
     assert [shown(None, ".1f"), shown("word", ".1f"), shown(12345, ",")] == ["-", "word", "12,345"]
+
+
+def test_a_number_and_its_interval_are_not_parted(made, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = "".join(text_of(made, number) for number in range(1, 10))
+    assert not [line for line in text.splitlines() if line.endswith("+-") or line.lstrip().startswith("+-")]
+    tables = [terminal.table(step.table) for _, walked, _ in made for step in walked]
+    assert max(len(line) for table in tables for line in table.splitlines()) <= 80
 
 
 def test_a_table_is_aligned():

@@ -16,13 +16,14 @@ from diffattn.lesson.pages import terminal
 from diffattn.lesson.pages.part import Column, Table, shown
 from diffattn.lesson.parts import controls, decoding, noise_floor
 from diffattn.lesson.parts.cancellation import needed_strength
-from diffattn.lesson.parts.counting import LLAMA_2_7B, LLAMA_3_8B, ordinary, paid_width
+from diffattn.lesson.parts.closed_form import Symbols
+from diffattn.lesson.parts.counting import LLAMA_2_7B, LLAMA_3_8B, MISTRAL_7B, ordinary, paid_width
 from diffattn.lesson.parts.grouped import HEADS, changed_maps
 from diffattn.lesson.parts.sweep import CORRELATIONS, STEP, best_measured
 from diffattn.lesson.parts.sweep import model as swept_model
-from diffattn.lesson.parts.timed_step import measured_steps
+from diffattn.lesson.parts.timed_step import measured_steps, verdict
 from diffattn.planning.attention import variant
-from diffattn.planning.noise_model import LARGEST_DEVIATION
+from diffattn.planning.noise_model import LARGEST_DEVIATION, NoiseModel
 
 ERRORS = 4.5  # standard errors; one in 150,000 by chance
 
@@ -159,12 +160,47 @@ def test_contexts_stay_in_their_range(steps):
 def test_half_split_pairs_share_no_key(steps):
     adjacent, split = steps["The pairing matters, and nothing complains"].table.rows
     assert adjacent[1:3] == (4, 4)
-    assert adjacent[3] == 0
+    assert adjacent[4] == 0
     assert split[1:3] == (0, 4)
-    assert split[3] > 1
+    assert split[4] > 1
+
+
+def test_the_norms_gain_counts_eps(steps):
+    table = steps["What the head norm does"].table
+    for size, gain in zip(column(table, "context RMS"), column(table, "norm multiplies by"), strict=True):
+        assert gain == pytest.approx(1 / math.sqrt(size**2 + 1e-5))
+        assert gain < 1e5**0.5
+
+
+def test_the_gain_of_a_head_norm_in_the_exercises(made):
+    answer = made[3][2][1].answer
+    assert "0.00221" in answer
+    assert "= 259" in answer
+    assert "316" in answer
+
+
+def test_what_overflows_where(steps):
+    table = steps["Why the sigmoid is safer than the exponential"].table
+    fits = {name: column(table, f"fits {name}", "given") for name in ("float16", "bfloat16", "float32")}
+    assert fits["float16"] == ["yes"] * 5 + ["no"] * 2
+    assert fits["bfloat16"] == fits["float32"] == ["yes"] * 6 + ["no"]
+    assert max(1 - x for x in column(table, "V2: sigmoid(x)", "given")) < 1
 
 
 # Parts 5 and 6
+
+
+@pytest.mark.parametrize("lam", [0.3, 0.8, 1.2])
+@pytest.mark.parametrize("second_margin", [0.0, 3.0])
+def test_the_symbols_are_the_closed_form(lam, second_margin):
+    model = NoiseModel(
+        length=900, margin=5, strength=1.1, second_margin=second_margin, second_strength=0.7, correlation=0.4
+    )
+    symbols = Symbols(model, lam)
+    assert symbols.noise == pytest.approx(model.noise_weight(lam), rel=1e-12)
+    assert symbols.signal == pytest.approx(model.match_weight(lam), rel=1e-12)
+    best = Symbols(model, model.best_lambda())
+    assert math.erf(best.d2 / math.sqrt(2)) == pytest.approx(best.delta * math.erf(best.d1 / math.sqrt(2)), abs=1e-9)
 
 
 def test_the_limits_of_fact(made):
@@ -227,9 +263,11 @@ def test_a_layer_counts(heading, totals, steps):
 
 
 def test_a_model_counts(steps):
-    rows = steps["A model of 7B"].table.rows
-    assert rows[-1][1:] == ("over the baseline", 0, 24_576, 541_065_216, 0)[1:]
-    assert rows[-2][1] == 6_738_415_616
+    for heading, total in (("A model of 7B, multi-head", 6_738_415_616), ("A model of 7B, 8 key/value heads", None)):
+        rows = steps[heading].table.rows
+        assert rows[-1][1:] == (0, 24_576, 541_065_216, 0)
+        assert rows[-2][1] == (total or 6_738_415_616 - 32 * 2 * 4096 * 3072)
+    assert sum(MISTRAL_7B.parameters(ordinary(8)).values()) == 7_241_732_096
     assert paid_width(LLAMA_2_7B, 32) == paid_width(LLAMA_2_7B, 8) == 9_632
     assert sum(LLAMA_3_8B.parameters(ordinary(8)).values()) == 8_030_261_248
 
@@ -279,6 +317,14 @@ def test_a_step_is_timed_in_turns():
     times = measured_steps()
     assert len({len(seconds) for seconds in times.values()}) == 1
     assert all(second > 0 for seconds in times.values() for second in seconds)
+
+
+@pytest.mark.parametrize(
+    ("predicted", "said"), [(1.5, "which holds the prediction."), (1.3, "lies below"), (1.7, "lies above")]
+)
+def test_the_verdict_follows_the_numbers(predicted, said):
+    assert said in verdict("V2", predicted, 1.4, 1.6)
+    assert "1.40 to 1.60" in verdict("V2", predicted, 1.4, 1.6)
 
 
 def test_cells_as_text():

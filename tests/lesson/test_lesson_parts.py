@@ -320,7 +320,8 @@ def test_a_step_is_timed_in_turns():
 
 
 @pytest.mark.parametrize(
-    ("predicted", "said"), [(1.5, "which holds the prediction."), (1.3, "lies below"), (1.7, "lies above")]
+    ("predicted", "said"),
+    [(1.5, "which holds the prediction."), (1.3, "more than predicted"), (1.7, "less than predicted")],
 )
 def test_the_verdict_follows_the_numbers(predicted, said):
     assert said in verdict("V2", predicted, 1.4, 1.6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import textwrap
 from collections.abc import Iterable
@@ -120,11 +121,15 @@ def _heading(text: str, rule: str) -> str:
 
 
 def _filled(text: str) -> str:
-    return textwrap.fill(text, _width(), break_on_hyphens=False)
+    return _hanging(text, "")
 
 
 def _hanging(text: str, lead: str) -> str:
-    return textwrap.fill(text, _width(), initial_indent=lead, subsequent_indent=" " * len(lead), break_on_hyphens=False)
+    """Filled lines after a lead; a command in backticks stays on one line."""
+    whole = re.sub(r"`[^`]+`", lambda found: found[0].replace(" ", GLUE), text)
+    rest = " " * len(lead)
+    lines = textwrap.fill(whole, _width(), initial_indent=lead, subsequent_indent=rest, break_on_hyphens=False)
+    return lines.replace(GLUE, " ")
 
 
 def _bullet(text: str) -> str:

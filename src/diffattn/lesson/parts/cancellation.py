@@ -133,7 +133,8 @@ def exercises() -> tuple[Exercise, ...]:
             "s = 1, lambda is 0.8. From which correlation on does the subtraction win?",
             f"It loses above s sqrt(1 - rho) = {losing_strength(0.8):.3f}, so it wins for rho > 1 - "
             f"{losing_strength(0.8):.3f}^2 = {1 - losing_strength(0.8) ** 2:.3f}: at s = 1 "
-            f"even with maps that are slightly opposed. At s = 1.5 it needs rho above {1 - (losing_strength(0.8) / 1.5) ** 2:.2f}.",
+            f"even with maps that are slightly opposed. At s = 1.5 it needs rho above "
+            f"{1 - (losing_strength(0.8) / 1.5) ** 2:.2f}.",
         ),
         Exercise(
             "Which control must a measured gain of differential attention beat before it is a gain of the subtraction?",

@@ -89,14 +89,16 @@ def the_closed_form() -> Step:
 
 
 FORMULA = """\
-Where a1 > lam a2, E a1 is u Phi(d1) and E lam a2 is w Phi(d2): e^x moves the
-normal x - y, of deviation sigma, by completing the square as in part 1.
+a1 > lam a2 where x - y > ln(lam Z1 / Z2). Weighed by e^x, x - y has the
+mean s1^2 - rho s1 s2 (part 1's square), by e^y rho s1 s2 - s2^2, and the
+deviation sigma. So there a1 brings u Phi(d1) a key, lam a2 w Phi(d2).
 As |z| = 2 max(z, 0) - z:
 E|a1 - lam a2| = 2 (u Phi(d1) - w Phi(d2)) - (u - w)
                = u (2 Phi(d1) - 1) - w (2 Phi(d2) - 1)
 
 The best lambda, and the most that it gains when s1 = s2 = s:
-d SNR / d lam = 0:  2 Phi(d2) - 1 = delta (2 Phi(d1) - 1)
+d E|a1 - lam a2| / dw = -(2 Phi(d2) - 1), so d SNR / d lam = 0 says
+                    2 Phi(d2) - 1 = delta (2 Phi(d1) - 1)
 map 2 without the match, delta = p2 = 0:  Phi(d2) = 1/2, d2 = 0, d1 = sigma
 SNR = p1 / (u erf(sigma / sqrt 2));  over softmax's p1 / u:
 gain = 1 / erf(sigma / sqrt 2) = 1 / erf(s sqrt(1 - rho))"""

@@ -64,7 +64,7 @@ def flops_and_bytes() -> Step:
             "Combined first: a kernel subtracts the maps before the product with V, which is then done once for a "
             "pair. Intensity is FLOPs a byte. It depends on neither length nor batch, only on heads a key/value head.",
         ),
-        formula="intensity = FLOPs / bytes      baseline 4Hd / (4 Hkv d) = H / Hkv,   V2 2H / Hkv",
+        formula="intensity = FLOPs / bytes    baseline 4Hd / (4 Hkv d) = H / Hkv,  V2 2H / Hkv",
         table=Table(
             (
                 Column("attention"),

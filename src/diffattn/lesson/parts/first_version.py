@@ -118,11 +118,11 @@ def what_the_norm_does() -> Step:
             "falls as the row gets longer, because uncorrelated values average out; and it depends on lambda. Layer 12 "
             f"starts at lambda = {lam:.3f}; scores of both maps have s = {STRENGTH:g} and correlate by {CORRELATION}.",
             "The norm brings each head, at each token, to an RMS near 1. It has one weight for all heads of the layer. "
-            f"Its eps of {EPSILON:g} counts where the context is small: its gain ends at 1/sqrt(eps) = "
+            f"Its eps of {EPSILON:.5f} counts where the context is small: its gain ends at 1/sqrt(eps) = "
             f"{EPSILON**-0.5:.0f}. The fixed factor 1 - lambda_init after it keeps the gradients near those of an "
             "ordinary Transformer, so that its settings can be kept: this is the reason that the authors give.",
         ),
-        formula=f"RMSNorm(x) = weight * x / sqrt(mean(x^2) + {EPSILON:g})      over a head's 2d channels",
+        formula=f"RMSNorm(x) = weight * x / sqrt(mean(x^2) + {EPSILON:.5f})    over a head's 2d channels",
         table=Table(
             (
                 Column("keys", form=","),

@@ -122,7 +122,7 @@ def what_changes() -> Step:
             "chance, with Wilson's 95 % interval.",
         ),
         formula="output signal-to-noise -> e^(m - s^2) / sqrt(N-1)\n"
-        "chance to be the largest = Phi(m/s)^(N-1)        Phi: the normal distribution",
+        "chance to be the largest = Phi(m/s)^(N-1)       Phi: the normal distribution",
         table=Table(
             (
                 Column("N", form=","),

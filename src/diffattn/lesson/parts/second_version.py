@@ -141,8 +141,8 @@ def the_pairing() -> Step:
             ),
             [(*row, *output) for row, output in zip(rows, outputs, strict=True)],
         ),
-        shows="Half-split pairing subtracts attention to other keys, and changes the output by as much as it is large. The authors found it unstable at large learning "
-        "rates and higher in loss.",
+        shows="Half-split pairing subtracts attention to other keys: the output changes by as much as it is large. The "
+        "authors found it unstable at large learning rates and higher in loss.",
     )
 
 
@@ -165,8 +165,8 @@ def exercises() -> tuple[Exercise, ...]:
             f"In a V1 layer lambda is {lam}. Both maps of a head spread evenly over n = {n:,} uncorrelated values of "
             "RMS 1. By how much does the head norm multiply the context?",
             f"The signed row is evenly (1 - lambda)/n, so the RMS is (1 - {lam})/sqrt(n) = {size:.5f}. The norm "
-            f"multiplies it by 1/sqrt(RMS^2 + {EPSILON:g}) = {1 / math.sqrt(size**2 + EPSILON):.0f}, and the gradient "
-            f"as well. Without eps it would be {1 / size:.0f}; the most it can be is {EPSILON**-0.5:.0f}.",
+            f"multiplies it by 1/sqrt(RMS^2 + {EPSILON:.5f}) = {1 / math.sqrt(size**2 + EPSILON):.0f}, and the "
+            f"gradient as well. Without eps it would be {1 / size:.0f}; the most it can be is {EPSILON**-0.5:.0f}.",
         ),
         Exercise(
             "Which control should a test of V2 have beside the ordinary baseline?",

@@ -85,7 +85,7 @@ def row_sum_and_negative_mass() -> Step:
         table=Table(
             (
                 Column("lambda", form="g"),
-                *both("row sum", ".2f"),
+                *both("row sum", ".1f"),
                 *both("negative mass", ".3f"),
                 *both("noise mass", ".3f"),
             ),
@@ -156,7 +156,7 @@ def exercises() -> tuple[Exercise, ...]:
             "that all values share is removed from the output.",
         ),
         Exercise(
-            "With m1 = 8, m2 = 0, s = 1, rho = 0.9, what does lambda 0.9 do at 512 keys, and what would the best lambda be?",
+            "With m1 = 8, m2 = 0, s = 1, rho = 0.9, what does lambda 0.9 do at 512 keys, and what would the best be?",
             f"By 5.1: Z1 = e^8 + 511 e^0.5 = {s.z1:,.1f}, Z2 = 1 + 511 e^0.5 = {s.z2:,.1f}, u = {s.u:.4g}, w = "
             f"{s.w:.4g}, sigma = {s.sigma:.4f}, d1 = {s.d1:.3f}, d2 = {s.d2:.3f}, so E|a1 - lam a2| = {s.noise:.4g}. "
             f"The match has p1 - 0.9 p2 = {s.signal:.4f}, and signal-to-noise is {s.signal / s.noise:,.0f}, against "

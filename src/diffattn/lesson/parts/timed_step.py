@@ -41,9 +41,9 @@ def a_measured_step() -> Step:
             "ratio of FLOPs, and V2 is NOT free here. A machine bound by memory would take the same time for both, "
             "since both read the same bytes. With torch and the kernels of a real step, beside the roofline of the "
             "machine at hand: `python -m benchmarks.decode`.",
-            "FLOPs count the products alone. Python also pays for what they leave out: an exponential and a division "
-            "for each score of each map, the subtraction, slices and lists, and a fixed price for each call, which "
-            "makes a FLOP of a long product cheaper than one of a short.",
+            "FLOPs count the products alone. Each map also costs an exponential and a division for each score, and each "
+            "pair a subtraction. And there are fixed costs: what a step pays once, however many maps it has, and what "
+            "each call pays, however long its lists are.",
         ),
         table=Table(
             (
@@ -66,7 +66,9 @@ def verdict(name: str, predicted: float, low: float, high: float) -> str:
     )
     if low <= predicted <= high:
         return f"{measured}, which holds the prediction."
-    return f"{measured}: the prediction lies {'below' if predicted < low else 'above'}, by what FLOPs leave out."
+    if predicted < low:
+        return f"{measured}: more than predicted, as a map costs more than its products."
+    return f"{measured}: less than predicted, as fixed costs do not grow with the maps."
 
 
 def measured_steps() -> dict[str, list[float]]:

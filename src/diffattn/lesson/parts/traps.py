@@ -23,16 +23,16 @@ def traps() -> Step:
     return Step(
         heading="Traps in code",
         text=(
-            "These mistakes raise no error, and each was found in published code. Here they are sprung on purpose, "
-            "beside the right way. nan is 'not a number': 0 nan is nan, so one of them spoils a row. The rounding is "
-            f"of two outputs that differ by {CLOSE:g} of their size.",
+            "These mistakes raise no error, and each has been seen in tutorials or libraries. Here they are sprung on "
+            "purpose, beside the right way. nan is 'not a number': 0 nan is nan, so one of them spoils a row. The "
+            f"rounding is of two outputs that differ by {CLOSE:g} of their size.",
             "Others need a real library. `enable_gqa` of torch's attention falls to the slow kernel when keys and "
             "values differ in width, as in V1, and on the CPU repeats keys and values in memory.",
             "Documents packed into one row must not see one another, with a cache neither: then a mask by document "
             "has to reach the cached keys too.",
             "Transformers' DiffLlama pairs head i with i + H, refuses one or an odd number of key/value heads, keeps "
-            "lambda in the parameters' dtype, and has no weight in its norm: weights of the official layout do not "
-            "load into it as they are.",
+            "lambda in the parameters' dtype, and has no weight in its norm: official weights need another order of "
+            "their rows.",
         ),
         table=Table(
             (
@@ -66,7 +66,7 @@ def _rows() -> list[tuple[Cell, ...]]:
 
 
 def rounding_errors() -> tuple[float, float]:
-    """Relative error of a difference of two near outputs: each rounded and then subtracted; subtracted, then rounded."""
+    """Relative error of the difference of two near outputs: each rounded before it is taken, and rounded once after."""
     rng = random.Random(11)
     first = [rng.gauss(0, 1) for _ in range(CHANNELS)]
     second = [x + CLOSE * rng.gauss(0, 1) for x in first]

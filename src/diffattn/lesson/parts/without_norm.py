@@ -80,13 +80,13 @@ def two_lambdas() -> Step:
                 Column("x", form="g"),
                 Column("V1: exp(x)", form=".4g"),
                 *(Column(f"fits {name}") for name in LARGEST),
-                Column("V2: sigmoid(x)", form=".4g"),
+                Column("V2: sigmoid(x)", form=".6f"),
                 Column("it is below 1 by", form=".2g"),
             ),
             [(x, math.exp(x), *_fits(math.exp(x)), sigmoid(x), sigmoid(-x)) for x in dots],
         ),
-        shows="One large product makes V1's lambda infinite, in float16 soon, in bfloat16 and float32 later. V2's comes "
-        "near 1 and is rounded to it at most.",
+        shows="One large product makes V1's lambda infinite, in float16 soon, in bfloat16 and float32 later. V2's "
+        "comes near 1 and is rounded to it at most.",
     )
 
 

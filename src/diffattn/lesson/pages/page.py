@@ -28,7 +28,8 @@ h4 { margin: 0; font-size: .9rem; }
 .scroll { margin: .8rem 0; width: fit-content; max-width: 100%; }
 .scroll .text { text-align: left; white-space: normal; min-width: 9rem; }
 .scroll tbody th { white-space: normal; min-width: 5.5rem; max-width: 15rem; }
-.plot { overflow-x: auto; }
+.plot, pre { overflow-x: auto; }
+pre { white-space: pre; }
 .plot svg { min-width: 34rem; }
 .wrong { padding: .1rem .9rem; border-left: .25rem solid var(--series-2); }
 .shows { padding: .1rem .9rem; border-left: .25rem solid var(--accent); background: var(--raised); }
@@ -102,7 +103,7 @@ def _part(part: Part, steps: Sequence[Step], exercises: Sequence[Exercise]) -> s
 def _step(step: Step, number: str) -> str:
     pieces = [f"<h3>{number} {escape(step.heading)}</h3>\n", _paragraphs(step.text)]
     if step.formula:
-        pieces.append(f"<pre>{escape(step.formula)}</pre>\n")
+        pieces.append(f'<pre tabindex="0">{escape(step.formula)}</pre>\n')
     if step.table:
         pieces.append(_table(step.table, step.heading))
     if step.charts:

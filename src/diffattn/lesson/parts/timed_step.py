@@ -41,9 +41,9 @@ def a_measured_step() -> Step:
             "ratio of FLOPs, and V2 is NOT free here. A machine bound by memory would take the same time for both, "
             "since both read the same bytes. With torch and the kernels of a real step, beside the roofline of the "
             "machine at hand: `python -m benchmarks.decode`.",
-            "FLOPs count the products alone. Each map also costs an exponential and a division for each score, and each "
-            "pair a subtraction. And there are fixed costs: what a step pays once, however many maps it has, and what "
-            "each call pays, however long its lists are.",
+            "FLOPs count the products alone. Each map also costs an exponential and a division for each score, and "
+            "each pair a subtraction. And there are fixed costs: what a step pays once, however many maps it has, and "
+            "what each call pays, however long its lists are.",
         ),
         table=Table(
             (

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from markup import Reader
 
 from diffattn.errors import UserError
 from diffattn.lesson.estimates import Estimate
 from diffattn.lesson.pages import page
-from diffattn.lesson.pages.axes import axis, short
-from diffattn.lesson.pages.charts import figure
-from diffattn.lesson.pages.part import Chart, Column, Exercise, Part, Series, Step, Table
+from diffattn.lesson.pages.part import Column, Exercise, Part, Step, Table
 
 LINKS = (
     "#",
@@ -22,38 +20,6 @@ LINKS = (
     "https://huggingface.co/blog/microsoft/diff-attn-v2",
     "https://github.com/microsoft/unilm/tree/master/Diff-Transformer/Diff-Transformer-V2",
 )
-VOID = {"meta", "br", "circle", "line", "polyline"}
-
-
-class Reader(HTMLParser):
-    """Checks the nesting, and keeps elements and the text in them."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.elements: list[tuple[str, dict]] = []
-        self.inside: dict[str, str] = {}
-        self.feed(text)
-        self.close()
-        assert not self.open
-
-    def handle_starttag(self, tag, attributes):
-        self.elements.append((tag, dict(attributes)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        self.elements.append((tag, dict(attributes)))
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        for tag in set(self.open):
-            self.inside[tag] = self.inside.get(tag, "") + data
-
-    def all(self, tag):
-        return [attributes for name, attributes in self.elements if name == tag]
 
 
 @pytest.fixture(scope="module")
@@ -164,58 +130,6 @@ def test_what_is_said_is_text_and_no_markup():
     for tag in ("p", "details"):
         assert said.replace("+-", "±") in read.inside[tag]
     assert "1.0 ± 0.2" in read.inside["td"]
-
-
-def chart(**changes):
-    points = [(1000.0, Estimate(10.0, 1.0, 20)), (256_000.0, Estimate(0.5, 1.0, 20))]
-    series = (
-        Series("a, derived", "derived", [(1000.0, 10.0), (256_000.0, 1.0)]),
-        Series("a, measured", "measured", points),
-    )
-    settings = {"title": "T", "x": "across", "y": "up", "series": series, "x_log": True, "y_log": True}
-    return Chart(**{**settings, **changes})
-
-
-def test_a_figure_has_axes_legend_and_intervals():
-    drawn = figure(chart(x_ticks=(1_000, 4_000, 256_000)))
-    read = Reader(drawn)
-    for label in ("1K", "4K", "256K", "across", "up"):
-        assert label in read.inside["text"]
-    assert read.inside["title"] == "T"
-    assert "a, derived" in read.inside["span"]
-    assert "a, measured" in read.inside["span"]
-    assert len(read.all("polyline")) == 1
-    assert len(read.all("circle")) == 3  # two points, and one in the legend
-    intervals = [a for a in read.all("line") if a["x1"] == a["x2"] and a["stroke"] == "var(--series-0)"]
-    assert len(intervals) == 2
-    assert all(float(a["y1"]) > float(a["y2"]) for a in intervals)
-
-
-@pytest.mark.parametrize("y_log", [True, False])
-def test_points_stay_inside_the_frame(y_log):
-    read = Reader(figure(chart(y_log=y_log)))
-    for circle in read.all("circle"):
-        assert 0 <= float(circle["cx"]) <= 640
-        assert 0 <= float(circle["cy"]) <= 340
-    for line in read.all("line"):
-        assert all(0 <= float(line[name]) <= 640 for name in ("x1", "x2", "y1", "y2"))
-
-
-def test_axes():
-    assert axis([0.0, 1.0], False).ticks == pytest.approx((0, 0.2, 0.4, 0.6, 0.8, 1.0))
-    assert axis([1.0, 1000.0], True).ticks == (1, 10, 100, 1000)
-    assert axis([20.0, 60.0], True).ticks == (20, 30, 40, 50)
-    assert axis([3.0, 3.0], False).ticks[0] <= 3 <= axis([3.0, 3.0], False).ticks[-1]
-    found = axis([1.0, 100.0], True)
-    assert found.place(10) == pytest.approx(0.5)
-    assert [short(x) for x in (0.1, 0.30000000000000004, 12, 1000, 256_000, 2e6)] == [
-        "0.1",
-        "0.3",
-        "12",
-        "1K",
-        "256K",
-        "2M",
-    ]
 
 
 def test_writing_is_whole(tmp_path):

@@ -141,7 +141,7 @@ def the_best_lambda() -> Step:
 
 def exercises() -> tuple[Exercise, ...]:
     short = NoiseModel(length=512, margin=8.0, strength=1.0, correlation=0.9)
-    s = Symbols(short, 0.9)
+    s, others = Symbols(short, 0.9), f"{short.length - 1} e^(1/2)"
     return (
         Exercise(
             "The sweep: for m = 4, s = 1, N = 4,096 and rho = 0.5, which of the lambdas 0.4, 0.6, 0.8 and 1.0 is best, "
@@ -157,7 +157,7 @@ def exercises() -> tuple[Exercise, ...]:
         ),
         Exercise(
             "With m1 = 8, m2 = 0, s = 1, rho = 0.9, what does lambda 0.9 do at 512 keys, and what would the best be?",
-            f"By 5.1: Z1 = e^8 + 511 e^0.5 = {s.z1:,.1f}, Z2 = 1 + 511 e^0.5 = {s.z2:,.1f}, u = {s.u:.4g}, w = "
+            f"By 5.1: Z1 = e^8 + {others} = {s.z1:,.1f}, Z2 = 1 + {others} = {s.z2:,.1f}, u = {s.u:.4g}, w = "
             f"{s.w:.4g}, sigma = {s.sigma:.4f}, d1 = {s.d1:.3f}, d2 = {s.d2:.3f}, so E|a1 - lam a2| = {s.noise:.4g}. "
             f"The match has p1 - 0.9 p2 = {s.signal:.4f}, and signal-to-noise is {s.signal / s.noise:,.0f}, against "
             f"softmax's e^7.5 = {short.signal_to_noise():,.0f}: it over-subtracts. delta = e^-8 is nearly 0, so the "

@@ -87,8 +87,8 @@ WHEN = (
 
 COMBINES = (
     ("Grouped queries", "free; both maps of a pair read one key and one value, and the cache is the baseline's."),
-    ("MLA", "not free; all heads share one latent, so arithmetic is the limit already. Motif-3 lets few noise maps "
-     "serve many heads."),
+    ("MLA", "not free; all heads share one latent, so the baseline is near the ridge and V2 beyond it. Motif-3 lets "
+     "few noise maps serve many heads."),
     ("Mixtures of experts", "yes; they change the feed-forward alone, beside which V2's weights are few."),
     ("RoPE", "yes; it turns both maps' queries and the keys, and no values."),
     ("YaRN", "yes; it also sharpens the scores, which raises signal-to-noise by itself: give it to the baseline too."),

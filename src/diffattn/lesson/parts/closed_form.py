@@ -73,10 +73,10 @@ def the_closed_form() -> Step:
         heading="The closed form, symbol by symbol",
         text=(
             "This part compares draws with a closed form. It is code in src/diffattn/planning/noise_model.py, and "
-            "docs/mathematics.md says more; here is where it comes from. In map b the match scores m_b, and the other "
-            "N-1 keys score N(0, s_b^2); at the same key the two maps' scores correlate by rho. The sum of many e^x is "
-            "close to its mean, so both sums count as constants, Z1 and Z2. Then a1 and lam a2 are e^x times "
-            "constants, and part 1's square does the rest.",
+            "docs/mathematics.md says more; here is where it comes from. In map b the match scores m_b. Another key "
+            "scores x ~ N(0, s1^2) in map 1 and y ~ N(0, s2^2) in map 2, which correlate by rho; a1 and a2 are its "
+            "weights. The sum of many e^x is close to its mean, so both maps' sums count as constants, Z1 and Z2. Then "
+            "a1 = e^x / Z1 and a2 = e^y / Z2, and part 1's square does the rest.",
             f"The table has each symbol, measured and derived, at N = {LENGTH:,}, m1 = {MARGIN:g}, m2 = 0, s = "
             f"{STRENGTH:g}, rho = {CORRELATION}, lambda = {LAMBDA}. Phi is the normal distribution function, "
             "`statistics.NormalDist().cdf`; 2 Phi(x) - 1 is erf(x / sqrt 2).",

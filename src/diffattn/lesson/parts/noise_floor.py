@@ -127,7 +127,7 @@ def what_changes() -> Step:
             (
                 Column("N", form=","),
                 *both("output S/N, margin 8", ",.2f"),
-                *both("match is largest, margin 4", ".3f"),
+                *both("match is largest, margin 4", ".4f"),
             ),
             [
                 (

@@ -30,9 +30,9 @@ def traps() -> Step:
             "values differ in width, as in V1, and on the CPU repeats keys and values in memory.",
             "Documents packed into one row must not see one another, with a cache neither: then a mask by document "
             "has to reach the cached keys too.",
-            "Transformers' DiffLlama pairs head i with i + H, refuses one or an odd number of key/value heads, keeps "
-            "lambda in the parameters' dtype, and has no weight in its norm: official weights need another order of "
-            "their rows.",
+            "Transformers' DiffLlama pairs head i with i + H, so that official weights need another order of rows. It "
+            "refuses one or an odd number of key/value heads, keeps lambda in the parameters' dtype, has no weight in "
+            "its norm, and makes two calls of attention a layer.",
         ),
         table=Table(
             (

@@ -12,8 +12,8 @@ import diffattn.lesson.main
 from diffattn.cli.main import main as command_line
 from diffattn.errors import UserError
 from diffattn.lesson.main import main as script
-from diffattn.lesson.pages import course, terminal, words
-from diffattn.lesson.pages.course import part, parts, teach
+from diffattn.lesson.pages import course
+from diffattn.lesson.pages.course import part, teach
 
 SCRIPT = Path(diffattn.lesson.main.__file__)
 HEAVY = ("torch", "transformers", "numpy", "jinja2", "matplotlib", "scipy", "diffattn.report")
@@ -180,42 +180,6 @@ def test_ctrl_c_is_one_line(monkeypatch, capsys):
     assert capsys.readouterr().err == "lesson: stopped\n"
 
 
-def whole(made):
-    pieces = [terminal.opening(parts())]
-    for one, walked, exercises in made:
-        pieces += [terminal.title(one), *(terminal.step(step, f"{one.number}.1") for step in walked)]
-        pieces.append(terminal.exercises(one, exercises, True))
-    return "\n".join([*pieces, terminal.closing()])
-
-
-def test_the_text_is_ascii_and_fits(made, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "100")
-    text = whole(made)
-    assert text.isascii()
-    assert max(map(len, text.splitlines())) <= 100
-
-
-def test_it_follows_a_narrow_terminal(made, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "60")
-    prose = [line for line in whole(made).splitlines() if line.startswith("Shows: ")]
-    assert prose
-    assert all(len(line) <= 60 for line in prose)
-
-
-def test_what_stands_around_the_parts(monkeypatch):
-    assert len(words.GLOSSARY) == 9
-    assert len(words.RECAP) == 10
-    assert {"differential attention", "noise floor", "lambda", "DIFF V1", "DIFF V2", "head norm", "signal-to-noise"} | {
-        "lost in the middle",
-        "arithmetic intensity",
-    } == {term.name for term in words.GLOSSARY}
-    closing = " ".join(terminal.closing().split())
-    for reading in words.READINGS:
-        assert reading.title in closing
-    assert words.NEXT.split(":")[0] in closing
-    assert "60 minutes in all" in terminal.opening(parts())
-
-
 def test_the_whole_lesson_has_a_beginning_and_an_end(monkeypatch):
     monkeypatch.setattr(course, "_MODULES", ("from_nothing", "grouped"))
     monkeypatch.setattr(course, "LAST", 2)
@@ -223,6 +187,7 @@ def test_the_whole_lesson_has_a_beginning_and_an_end(monkeypatch):
     teach(show=shown.append)
     assert "a lesson" in shown[0].splitlines()[0]
     assert "What comes next" in shown[-1]
+    assert "Exercises: diffattn lesson 2 --exercise." in "".join(shown)
     shown.clear()
     teach(1, show=shown.append)
     assert not any("What comes next" in text for text in shown)

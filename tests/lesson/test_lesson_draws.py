@@ -10,7 +10,7 @@ import pytest
 import scipy.stats
 
 from diffattn.lesson.draws import draw, measure, sharpened, sharper
-from diffattn.lesson.estimates import Estimate, estimate, mean, ratio
+from diffattn.lesson.estimates import Estimate, Share, estimate, mean, ratio
 from diffattn.planning.noise_model import NoiseModel
 
 # One in 150,000 by chance: wide enough for all that is drawn here, and no wider.
@@ -93,6 +93,14 @@ def test_a_ratio_of_means_is_no_mean_of_ratios():
 def test_the_interval_is_students(freedom):
     wanted = scipy.stats.t.ppf(0.975, freedom)
     assert Estimate(0, 1, freedom + 1).half == pytest.approx(wanted, rel=0.003)
+
+
+@pytest.mark.parametrize(("count", "draws"), [(0, 8), (8, 8), (3, 8), (700, 2000)])
+def test_a_shares_interval_is_wilsons(count, draws):
+    wanted = scipy.stats.binomtest(count, draws).proportion_ci(0.95, method="wilson")
+    low, value, high = Share(count, draws).edges
+    assert (low, high) == (pytest.approx(wanted.low, abs=1e-9), pytest.approx(wanted.high, abs=1e-9))
+    assert value == count / draws
 
 
 def test_the_interval_covers_as_often_as_it_says():

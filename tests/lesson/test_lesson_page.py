@@ -4,50 +4,22 @@ from __future__ import annotations
 
 import os
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from markup import Reader
 
 from diffattn.errors import UserError
 from diffattn.lesson.estimates import Estimate
 from diffattn.lesson.pages import page
-from diffattn.lesson.pages.axes import axis, short
-from diffattn.lesson.pages.charts import figure
-from diffattn.lesson.pages.part import Chart, Column, Exercise, Part, Series, Step, Table
+from diffattn.lesson.pages.part import Column, Exercise, Part, Step, Table
 
-VOID = {"meta", "br", "circle", "line", "polyline"}
-
-
-class Reader(HTMLParser):
-    """Checks the nesting, and keeps elements and the text in them."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.elements: list[tuple[str, dict]] = []
-        self.inside: dict[str, str] = {}
-        self.feed(text)
-        self.close()
-        assert not self.open
-
-    def handle_starttag(self, tag, attributes):
-        self.elements.append((tag, dict(attributes)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        self.elements.append((tag, dict(attributes)))
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        for tag in set(self.open):
-            self.inside[tag] = self.inside.get(tag, "") + data
-
-    def all(self, tag):
-        return [attributes for name, attributes in self.elements if name == tag]
+LINKS = (
+    "#",
+    "https://arxiv.org/abs/",
+    "https://huggingface.co/blog/microsoft/diff-attn-v2",
+    "https://github.com/microsoft/unilm/tree/master/Diff-Transformer/Diff-Transformer-V2",
+)
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +39,7 @@ def test_it_is_well_formed_and_runs_and_fetches_nothing(text, read):
     for _, attributes in read.elements:
         assert not {"src", "srcset", "xlink:href"} & set(attributes)
         assert not [name for name in attributes if name.startswith("on")]
-        assert attributes.get("href", "#").startswith(("#", "https://arxiv.org/abs/"))
+        assert attributes.get("href", "#").startswith(LINKS)
 
 
 def test_links_on_the_page_lead_somewhere(read):
@@ -76,6 +48,28 @@ def test_links_on_the_page_lead_somewhere(read):
     links = [a["href"][1:] for a in read.all("a") if a["href"].startswith("#")]
     assert links == [f"part-{number}" for number in range(1, 10)]
     assert set(links) <= places
+
+
+def test_papers_and_posts_are_linked(text, read):
+    linked = {attributes["href"] for attributes in read.all("a")}
+    numbers = set(re.findall(r"arXiv:(\d{4}\.\d{5})", text))
+    assert len(numbers) > 5
+    assert {f"https://arxiv.org/abs/{number}" for number in numbers} <= linked
+    assert set(LINKS[2:]) <= linked
+
+
+def test_commands_are_code(text, read):
+    assert "`" not in text
+    assert "diffattn compare" in read.inside["code"]
+
+
+def test_words_stand_to_the_left_under_their_name(made):
+    table = Table((Column("N", form="d"), Column("what"), Column("x", "measured", ".1f")), [(1, "a b", 1.0)])
+    step = Step(heading="h", text=("t",), table=table, shows="s.")
+    one = Part(number=1, title="t", minutes=1, aim="a", steps=(), exercises=tuple)
+    cells = [(tag, a.get("class")) for tag, a in Reader(page.render([(one, [step], [])], whole=False)).elements]
+    assert [kind for tag, kind in cells if tag == "th" and kind != "kind"] == [None, "text", None, None]
+    assert [kind for tag, kind in cells if tag == "td"] == ["text", None]
 
 
 def test_it_is_light_and_dark_and_in_the_shared_style(text):
@@ -136,58 +130,6 @@ def test_what_is_said_is_text_and_no_markup():
     for tag in ("p", "details"):
         assert said.replace("+-", "±") in read.inside[tag]
     assert "1.0 ± 0.2" in read.inside["td"]
-
-
-def chart(**changes):
-    points = [(1000.0, Estimate(10.0, 1.0, 20)), (256_000.0, Estimate(0.5, 1.0, 20))]
-    series = (
-        Series("a, derived", "derived", [(1000.0, 10.0), (256_000.0, 1.0)]),
-        Series("a, measured", "measured", points),
-    )
-    settings = {"title": "T", "x": "across", "y": "up", "series": series, "x_log": True, "y_log": True}
-    return Chart(**{**settings, **changes})
-
-
-def test_a_figure_has_axes_legend_and_intervals():
-    drawn = figure(chart(x_ticks=(1_000, 4_000, 256_000)))
-    read = Reader(drawn)
-    for label in ("1K", "4K", "256K", "across", "up"):
-        assert label in read.inside["text"]
-    assert read.inside["title"] == "T"
-    assert "a, derived" in read.inside["span"]
-    assert "a, measured" in read.inside["span"]
-    assert len(read.all("polyline")) == 1
-    assert len(read.all("circle")) == 3  # two points, and one in the legend
-    intervals = [a for a in read.all("line") if a["x1"] == a["x2"] and a["stroke"] == "var(--series-0)"]
-    assert len(intervals) == 2
-    assert all(float(a["y1"]) > float(a["y2"]) for a in intervals)
-
-
-@pytest.mark.parametrize("y_log", [True, False])
-def test_points_stay_inside_the_frame(y_log):
-    read = Reader(figure(chart(y_log=y_log)))
-    for circle in read.all("circle"):
-        assert 0 <= float(circle["cx"]) <= 640
-        assert 0 <= float(circle["cy"]) <= 340
-    for line in read.all("line"):
-        assert all(0 <= float(line[name]) <= 640 for name in ("x1", "x2", "y1", "y2"))
-
-
-def test_axes():
-    assert axis([0.0, 1.0], False).ticks == pytest.approx((0, 0.2, 0.4, 0.6, 0.8, 1.0))
-    assert axis([1.0, 1000.0], True).ticks == (1, 10, 100, 1000)
-    assert axis([20.0, 60.0], True).ticks == (20, 30, 40, 50)
-    assert axis([3.0, 3.0], False).ticks[0] <= 3 <= axis([3.0, 3.0], False).ticks[-1]
-    found = axis([1.0, 100.0], True)
-    assert found.place(10) == pytest.approx(0.5)
-    assert [short(x) for x in (0.1, 0.30000000000000004, 12, 1000, 256_000, 2e6)] == [
-        "0.1",
-        "0.3",
-        "12",
-        "1K",
-        "256K",
-        "2M",
-    ]
 
 
 def test_writing_is_whole(tmp_path):

@@ -7,7 +7,7 @@ import random
 from functools import cache
 
 from diffattn.lesson.attention import dot
-from diffattn.lesson.estimates import Estimate, estimate, mean, ratio
+from diffattn.lesson.estimates import Estimate, Share, estimate, mean, ratio
 
 __all__ = [
     "LENGTHS",
@@ -63,9 +63,10 @@ def output_signal_to_noise(length: int, margin: float) -> Estimate:
     return estimate(lambda weight, square: weight / math.sqrt(square), weights, squares)
 
 
-def largest_share(length: int, margin: float) -> Estimate:
+def largest_share(length: int, margin: float) -> Share:
     """In how many contexts no other key scores above the match."""
-    return mean([float(largest < math.exp(margin)) for _, _, largest in contexts()[length]])
+    blocks = contexts()[length]
+    return Share(sum(largest < math.exp(margin) for _, _, largest in blocks), len(blocks))
 
 
 def _shares(length: int, margin: float) -> list[tuple[float, float]]:

@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import truediv
 
-__all__ = ["Estimate", "estimate", "mean", "ratio"]
+__all__ = ["Estimate", "Share", "estimate", "mean", "ratio"]
+
+NORMAL = 1.959963984540054  # the 97.5 % point of the normal distribution
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,36 @@ class Estimate:
     def half(self) -> float:
         """Half the width of the 95 % interval, by Student's t."""
         return _student(self.draws - 1) * self.error
+
+    @property
+    def edges(self) -> tuple[float, float, float]:
+        """Lower end of the interval, value, upper end."""
+        return self.value - self.half, self.value, self.value + self.half
+
+
+@dataclass(frozen=True)
+class Share:
+    """How many of so many draws came out one way, with Wilson's interval, which is honest where all or none did."""
+
+    count: int
+    draws: int
+
+    @property
+    def value(self) -> float:
+        return self.count / self.draws
+
+    @property
+    def edges(self) -> tuple[float, float, float]:
+        """Lower end of the 95 % interval, value, upper end."""
+        low, high = self.interval(NORMAL)
+        return low, self.value, high
+
+    def interval(self, z: float) -> tuple[float, float]:
+        """The chances from which this share lies at most z of their own standard errors away."""
+        weight = z * z / self.draws
+        middle = (self.value + weight / 2) / (1 + weight)
+        half = math.sqrt(weight * (self.value * (1 - self.value) + weight / 4)) / (1 + weight)
+        return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def estimate(statistic: Callable[..., float], *columns: Sequence[float]) -> Estimate:
@@ -54,6 +86,6 @@ def ratio(above: Sequence[float], below: Sequence[float]) -> Estimate:
 
 def _student(freedom: int) -> float:
     """The 97.5 % point of Student's t by its expansion about the normal's, good to 1 % from 3 degrees of freedom."""
-    z = 1.959964
+    z = NORMAL
     terms = (z, (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
     return sum(term / freedom**power for power, term in enumerate(terms))

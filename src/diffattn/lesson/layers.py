@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from diffattn.lesson.attention import Heads, Matrix, Vector, diff_attention, dot, softmax_attention
 
 __all__ = [
+    "EPSILON",
     "V1",
     "V2",
     "heads_of",

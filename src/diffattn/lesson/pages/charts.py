@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from html import escape
 
-from diffattn.lesson.estimates import Estimate
 from diffattn.lesson.pages.axes import Axis, axis, short
-from diffattn.lesson.pages.part import Chart, Series
+from diffattn.lesson.pages.part import Chart, Measured, Series
 
 __all__ = ["figure"]
 
 WIDTH, HEIGHT = 640, 340
-LEFT, RIGHT, TOP, BOTTOM = 66, 24, 12, 50
+LEFT, RIGHT, TOP, BOTTOM = 84, 24, 12, 58
+FONT = 15
 DASHES = ("none", "9 4", "2 3", "9 3 2 3", "5 5", "14 4")
 
 
@@ -21,7 +21,8 @@ def figure(chart: Chart) -> str:
     legend = "".join(f"<span>{_sample(s, styles[s.name])} {escape(s.name)}</span>" for s in chart.series)
     return (
         f'<figure><h4>{escape(chart.title)}</h4>\n<div class="legend">{legend}</div>\n'
-        f'<div class="plot">{_svg(chart, styles)}</div></figure>'
+        f'<div class="plot" tabindex="0" role="region" aria-label="Chart: {escape(chart.title)}">\n'
+        f"{_svg(chart, styles)}</div></figure>"
     )
 
 
@@ -51,10 +52,8 @@ def _axes(chart: Chart) -> tuple[Axis, Axis]:
     return axis(across, chart.x_log, tuple(map(float, chart.x_ticks))), axis(up, chart.y_log)
 
 
-def _edges(value: float | Estimate) -> tuple[float, ...]:
-    return (
-        (value.value - value.half, value.value, value.value + value.half) if isinstance(value, Estimate) else (value,)
-    )
+def _edges(value: float | Measured) -> tuple[float, ...]:
+    return (value,) if isinstance(value, (int, float)) else value.edges
 
 
 def _described(series: Series) -> str:
@@ -78,22 +77,23 @@ def _grid(x: Axis, y: Axis) -> str:
     for tick in x.ticks:
         at = _x(x, tick)
         lines.append(f'<line x1="{at}" x2="{at}" y1="{TOP}" y2="{bottom}" stroke="var(--line)" stroke-width="1"/>')
-        lines.append(_text(at, bottom + 18, short(tick), "middle"))
+        lines.append(_text(at, bottom + 20, short(tick), "middle"))
     for tick in y.ticks:
         at = _y(y, tick)
         lines.append(f'<line x1="{LEFT}" x2="{right}" y1="{at}" y2="{at}" stroke="var(--line)" stroke-width="1"/>')
-        lines.append(_text(LEFT - 8, at + 4, short(tick), "end"))
+        lines.append(_text(LEFT - 8, at + 5, short(tick), "end"))
     return "\n".join(lines) + "\n"
 
 
 def _text(x: float, y: float, text: str, anchor: str, more: str = "") -> str:
-    return f'<text x="{x}" y="{y}" text-anchor="{anchor}" font-size="13" fill="var(--soft)"{more}>{escape(text)}</text>'
+    place = f'x="{x}" y="{y}" text-anchor="{anchor}" font-size="{FONT}"'
+    return f'<text {place} fill="var(--soft)"{more}>{escape(text)}</text>'
 
 
 def _labels(chart: Chart) -> str:
     middle = (TOP + HEIGHT - BOTTOM) / 2
     turned = f' transform="rotate(-90 16 {middle})"'
-    across = _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, chart.x, "middle")
+    across = _text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 10, chart.x, "middle")
     return f"{across}\n{_text(16, middle, chart.y, 'middle', turned)}\n"
 
 

@@ -94,11 +94,15 @@ def _show_parts(chosen: Iterator[Part], whole: bool, show: Callable[[str], None]
         show(terminal.opening(parts()))
     for one in chosen:
         show(terminal.title(one))
+        curves = False
         for index, step in enumerate(one.steps, 1):
             with _working(f"part {one.number}, step {index}"):
                 made = step()
             show(terminal.step(made, f"{one.number}.{index}"))
-    show(terminal.closing() if whole else terminal.hint())
+            curves = curves or bool(made.charts)
+        show(terminal.hint(one.number, curves))
+    if whole:
+        show(terminal.closing())
 
 
 def _show_exercises(chosen: Iterator[Part], answer: bool, show: Callable[[str], None]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
@@ -11,7 +12,7 @@ from pathlib import Path
 from diffattn.errors import UserError
 from diffattn.lesson.pages import words
 from diffattn.lesson.pages.charts import figure
-from diffattn.lesson.pages.part import Cell, Column, Exercise, Part, Step, Table, shown
+from diffattn.lesson.pages.part import Cell, Column, Exercise, Part, Step, Table, prose, shown
 from diffattn.storage import write_text
 
 __all__ = ["Made", "check", "render", "write"]
@@ -25,7 +26,11 @@ section > h2 { border-top: 1px solid var(--line); padding-top: 1.25rem; }
 h3 { margin-top: 2rem; font-size: 1.05rem; }
 h4 { margin: 0; font-size: .9rem; }
 .scroll { margin: .8rem 0; width: fit-content; max-width: 100%; }
-.scroll td.text { text-align: left; white-space: normal; min-width: 9rem; }
+.scroll .text { text-align: left; white-space: normal; min-width: 9rem; }
+.scroll tbody th { white-space: normal; min-width: 5.5rem; max-width: 15rem; }
+.plot, pre { overflow-x: auto; }
+pre { white-space: pre; }
+.plot svg { min-width: 34rem; }
 .wrong { padding: .1rem .9rem; border-left: .25rem solid var(--series-2); }
 .shows { padding: .1rem .9rem; border-left: .25rem solid var(--accent); background: var(--raised); }
 .plots { margin: 1rem 0; }
@@ -78,7 +83,8 @@ def _opening(made: Sequence[Made]) -> str:
     )
     minutes = sum(part.minutes for part, _, _ in made)
     return (
-        f'<nav aria-label="Parts"><h2>{minutes} minutes in all</h2>\n<ol>{plan}</ol></nav>\n'
+        f'<nav aria-label="Parts"><h2>{minutes} minutes in all</h2>\n'
+        f"<p>To read; the exercises come on top.</p>\n<ol>{plan}</ol></nav>\n"
         f"<p>{_prose(words.ABSENT)}</p>\n<h2>What you need</h2>\n{_list(words.PREREQUISITES)}"
     )
 
@@ -97,7 +103,7 @@ def _part(part: Part, steps: Sequence[Step], exercises: Sequence[Exercise]) -> s
 def _step(step: Step, number: str) -> str:
     pieces = [f"<h3>{number} {escape(step.heading)}</h3>\n", _paragraphs(step.text)]
     if step.formula:
-        pieces.append(f"<pre>{escape(step.formula)}</pre>\n")
+        pieces.append(f'<pre tabindex="0">{escape(step.formula)}</pre>\n')
     if step.table:
         pieces.append(_table(step.table, step.heading))
     if step.charts:
@@ -107,25 +113,25 @@ def _step(step: Step, number: str) -> str:
 
 
 def _table(table: Table, caption: str) -> str:
-    head = "".join(_head(column) for column in table.columns)
-    rows = "".join(_row(row, table.columns) for row in table.rows)
+    kinds = [' class="text"' if text else "" for text in prose(table)]
+    head = "".join(map(_head, table.columns, kinds))
+    rows = "".join(_row(row, table.columns, kinds) for row in table.rows)
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="Table: {escape(caption)}">\n'
         f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n"
     )
 
 
-def _head(column: Column) -> str:
-    kind = "" if column.kind == "given" else f"<small>{column.kind}</small>"
-    return f'<th scope="col">{escape(column.name)}{kind}</th>'
+def _head(column: Column, kind: str) -> str:
+    source = "" if column.kind == "given" else f"<small>{column.kind}</small>"
+    return f'<th scope="col"{kind}>{escape(column.name)}{source}</th>'
 
 
-def _row(row: tuple[Cell, ...], columns: tuple[Column, ...]) -> str:
+def _row(row: tuple[Cell, ...], columns: tuple[Column, ...], kinds: Sequence[str]) -> str:
     cells = [
         escape(shown(cell, column.form)).replace("+-", "&plusmn;") for cell, column in zip(row, columns, strict=True)
     ]
-    kinds = ['<td class="text">' if isinstance(cell, str) else "<td>" for cell in row]
-    rest = "".join(f"{kind}{text}</td>" for kind, text in zip(kinds[1:], cells[1:], strict=True))
+    rest = "".join(f"<td{kind}>{text}</td>" for kind, text in zip(kinds[1:], cells[1:], strict=True))
     return f'<tr><th scope="row">{cells[0]}</th>{rest}</tr>\n'
 
 
@@ -141,10 +147,12 @@ def _closing() -> str:
         f"<dt>{escape(t.name)}</dt><dd><i>Said:</i> {_prose(t.said)}<br><i>Meant:</i> {_prose(t.meant)}</dd>\n"
         for t in words.GLOSSARY
     )
+    combined = "".join(f"<dt>{escape(name)}</dt><dd>{_prose(reason)}</dd>\n" for name, reason in words.COMBINES)
     readings = "".join(f"<li>{_reading(reading)}</li>\n" for reading in words.READINGS)
     points = "".join(f"<li>{_prose(point)}</li>\n" for point in words.RECAP)
     return (
         f"<section><h2>When to use it</h2>\n{_list(words.WHEN)}</section>\n"
+        f'<section><h2>How it combines</h2>\n<dl class="words">{combined}</dl>\n<p>{_prose(words.MORE)}</p></section>\n'
         f"<section><h2>Ten points to keep</h2>\n<ol>{points}</ol></section>\n"
         f'<section><h2>Nine terms: what people say, what it means</h2>\n<dl class="words">{terms}</dl></section>\n'
         f"<section><h2>Readings</h2>\n<ul>{readings}</ul></section>\n"
@@ -153,13 +161,17 @@ def _closing() -> str:
 
 
 def _reading(reading: words.Reading) -> str:
-    title = escape(reading.title)
-    linked = f'<a href="{escape(reading.link)}">{title}</a>' if reading.link else title
-    return f"{linked}. {_prose(reading.source)}. {_prose(reading.why)}"
+    title, *others = reading.links
+    code = "".join(f' <a href="{escape(link)}">{escape(link.removeprefix("https://"))}</a>' for link in others)
+    linked = f'<a href="{escape(title)}">{escape(reading.title)}</a>'
+    return f"{linked}. {_prose(reading.source)}. {_prose(reading.why)}{code}"
 
 
 def _prose(text: str) -> str:
-    return escape(text, quote=False).replace("+-", "&plusmn;")
+    """Text as markup: what stands in backticks is code, and a paper's number leads to it."""
+    text = escape(text, quote=False).replace("+-", "&plusmn;")
+    text = re.sub(r"`([^`]+)`", r"<code>\1</code>", text)
+    return re.sub(r"arXiv:(\d{4}\.\d{5})", r'<a href="https://arxiv.org/abs/\1">arXiv:\1</a>', text)
 
 
 def _paragraphs(texts: Iterable[str]) -> str:

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from diffattn.lesson.estimates import Estimate
+from diffattn.lesson.estimates import Estimate, Share
 
-__all__ = ["Cell", "Chart", "Column", "Exercise", "Kind", "Part", "Series", "Step", "Table", "both", "pair", "shown"]
+__all__ = [
+    "Cell",
+    "Chart",
+    "Column",
+    "Exercise",
+    "Kind",
+    "Measured",
+    "Part",
+    "Series",
+    "Step",
+    "Table",
+    "both",
+    "pair",
+    "prose",
+    "shown",
+]
 
 Kind = Literal["given", "measured", "derived"]
-Cell = float | int | str | Estimate | None
+Measured = Estimate | Share
+Cell = float | int | str | Measured | None
 
 
 @dataclass(frozen=True)
@@ -29,13 +46,18 @@ class Table:
     rows: Sequence[tuple[Cell, ...]]
 
 
+def prose(table: Table) -> list[bool]:
+    """Which columns hold words, and stand to the left."""
+    return [all(row[i] is None or isinstance(row[i], str) for row in table.rows) for i in range(len(table.columns))]
+
+
 @dataclass(frozen=True)
 class Series:
     """A curve (derived) or points with intervals (measured)."""
 
     name: str
     kind: Kind
-    points: Sequence[tuple[float, float | Estimate]]
+    points: Sequence[tuple[float, float | Measured]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +109,7 @@ class Part:
     Attributes:
         number: 1 to 9.
         title: in a few words.
-        minutes: that it takes a reader.
+        minutes: that it takes to read, without the exercises.
         aim: what the reader can do afterwards, in one sentence.
         steps: each computes one step.
         exercises: computes the exercises with their answers.
@@ -107,21 +129,34 @@ def both(name: str, form: str) -> tuple[Column, Column]:
 
 
 def pair(
-    name: str, curve: Sequence[tuple[float, float]], points: Sequence[tuple[float, float | Estimate]]
+    name: str, curve: Sequence[tuple[float, float]], points: Sequence[tuple[float, float | Measured]]
 ) -> tuple[Series, Series]:
     """A derived curve and the measured points that belong to it."""
     return Series(f"{name}, derived", "derived", curve), Series(f"{name}, measured", "measured", points)
 
 
 def shown(cell: Cell, form: str) -> str:
-    """A cell as text; an estimate with the half of its 95 % interval."""
+    """A cell as text; an estimate with the half of its 95 % interval, a share with the ends of its."""
     if cell is None:
         return "-"
     if isinstance(cell, str):
         return cell
     if isinstance(cell, Estimate):
         return f"{_number(cell.value, form)} +- {cell.half:{form}}"
+    if isinstance(cell, Share):
+        return f"{cell.count:,} of {cell.draws:,}: {_ends(cell)}"
     return _number(cell, form)
+
+
+def _ends(share: Share) -> str:
+    """The interval of a share in words; where all or none came out so it has one end."""
+    low, _, high = share.edges
+    if share.count == 0:
+        return f"up to {high:.2g}"
+    if share.count == share.draws:
+        return f"from {low:.2g}"
+    digits = max(2, math.ceil(-math.log10(high - low)) + 1)
+    return f"{low:.{digits}f} to {high:.{digits}f}"
 
 
 def _number(value: float, form: str) -> str:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import textwrap
 from collections.abc import Iterable
 
 from diffattn.lesson.pages import words
-from diffattn.lesson.pages.part import Column, Exercise, Part, Step, Table, shown
+from diffattn.lesson.pages.part import Cell, Column, Exercise, Part, Step, Table, prose, shown
 
 __all__ = ["closing", "exercises", "hint", "opening", "step", "table", "title"]
 
 LABELS = {"given": "", "measured": "measured", "derived": "derived"}
+GLUE = "\u00a0"  # no line is broken here; it is shown as a space
 
 
 def opening(parts: Iterable[Part]) -> str:
@@ -22,8 +24,10 @@ def opening(parts: Iterable[Part]) -> str:
         [
             _heading("Differential attention: a lesson", "="),
             *(_filled(text) + "\n" for text in words.INTRODUCTION),
-            f"{sum(part.minutes for part in listed)} minutes in all:",
+            f"{sum(part.minutes for part in listed)} minutes in all, to read; the exercises come on top:",
             *plan,
+            "",
+            _filled(words.ONE_PART),
             "",
             _filled(words.ABSENT),
             "",
@@ -51,8 +55,8 @@ def step(made: Step, number: str) -> str:
 
 def table(made: Table) -> str:
     """Aligned columns under their names, each with where its numbers come from."""
-    cells = [[shown(cell, column.form) for cell, column in zip(row, made.columns, strict=True)] for row in made.rows]
-    prose = [all(_is_text(row[i]) for row in made.rows) for i in range(len(made.columns))]
+    cells = [[_unbroken(cell, column) for cell, column in zip(row, made.columns, strict=True)] for row in made.rows]
+    left = prose(made)
     widths = _widths(made.columns, cells)
     names = [textwrap.wrap(column.name, width) for column, width in zip(made.columns, widths, strict=True)]
     head = max(map(len, names))
@@ -63,7 +67,7 @@ def table(made: Table) -> str:
     rows.append(["-" * width for width in widths])
     for row in cells:
         rows += _wrapped(row, widths)
-    return "\n".join(_line(row, widths, prose) for row in rows)
+    return "\n".join(_line(row, widths, left) for row in rows)
 
 
 def exercises(part: Part, asked: Iterable[Exercise], answer: bool) -> str:
@@ -76,9 +80,11 @@ def exercises(part: Part, asked: Iterable[Exercise], answer: bool) -> str:
     return "\n" + "\n\n".join(pieces)
 
 
-def hint() -> str:
-    """What else there is."""
-    return "\nExercises: add --exercise, or --answer for their answers too. A page with curves: --html FILE"
+def hint(number: int | None = None, curves: bool = True) -> str:
+    """What else there is for a part, or for all."""
+    command = "diffattn lesson" if number is None else f"diffattn lesson {number}"
+    shown = f" Curves: {command} --html FILE" if curves else ""
+    return "\n" + _filled(f"Exercises: {command} --exercise.{shown}")
 
 
 def closing() -> str:
@@ -86,10 +92,13 @@ def closing() -> str:
     terms = [
         f"  {t.name}\n{_hanging(t.said, '    said:  ')}\n{_hanging(t.meant, '    meant: ')}" for t in words.GLOSSARY
     ]
-    readings = [_bullet(f"{r.title} ({r.source}). {r.why}") for r in words.READINGS]
+    readings = ["\n".join([_bullet(f"{r.title} ({r.source}). {r.why}"), *_links(r)]) for r in words.READINGS]
     pieces = [
         _heading("When to use it", "="),
         *(_bullet(text) for text in words.WHEN),
+        "\n" + _heading("How it combines", "="),
+        *(_bullet(f"{name}: {reason}") for name, reason in words.COMBINES),
+        "\n" + _filled(words.MORE),
         "\n" + _heading("Ten points to keep", "="),
         *(_hanging(text, f"  {index:2}  ") for index, text in enumerate(words.RECAP, 1)),
         "\n" + _heading("Nine terms: what people say, what it means", "="),
@@ -112,35 +121,48 @@ def _heading(text: str, rule: str) -> str:
 
 
 def _filled(text: str) -> str:
-    return textwrap.fill(text, _width(), break_on_hyphens=False)
+    return _hanging(text, "")
 
 
 def _hanging(text: str, lead: str) -> str:
-    return textwrap.fill(text, _width(), initial_indent=lead, subsequent_indent=" " * len(lead), break_on_hyphens=False)
+    """Filled lines after a lead; a command in backticks stays on one line."""
+    whole = re.sub(r"`[^`]+`", lambda found: found[0].replace(" ", GLUE), text)
+    rest = " " * len(lead)
+    lines = textwrap.fill(whole, _width(), initial_indent=lead, subsequent_indent=rest, break_on_hyphens=False)
+    return lines.replace(GLUE, " ")
 
 
 def _bullet(text: str) -> str:
     return _hanging(text, "  - ")
 
 
-def _is_text(cell: object) -> bool:
-    return cell is None or isinstance(cell, str)
+def _links(reading: words.Reading) -> list[str]:
+    """Links on lines of their own, but for those that the source names by its number."""
+    return [f"    {link}" for link in reading.links if "arxiv.org" not in link]
+
+
+def _unbroken(cell: Cell, column: Column) -> str:
+    """A cell whose words may be parted; a number and its interval may not."""
+    text = shown(cell, column.form)
+    return text if isinstance(cell, str) else text.replace(" ", GLUE)
 
 
 def _widths(columns: tuple[Column, ...], cells: list[list[str]]) -> list[int]:
-    """Wide enough for cells and for each word of a name; the widest give way until the table fits."""
-    widths = [
-        max(
-            *(len(row[i]) for row in cells),
-            *map(len, column.name.split()),
-            len(LABELS[column.kind]),
-            _half(column.name),
-        )
-        for i, column in enumerate(columns)
-    ]
-    while sum(widths) + 2 * len(widths) > _width() and max(widths) > 16:
-        widths[widths.index(max(widths))] -= 1
+    """Wide enough for cells and names; where the table is too wide the widest give way, but no word is cut."""
+    widths, least = [], []
+    for i, column in enumerate(columns):
+        texts = [row[i] for row in cells]
+        words_alone = [word for text in [column.name, *texts] for word in _pieces(text)]
+        least.append(max(map(len, [*words_alone, LABELS[column.kind]])))
+        widths.append(max(least[i], _half(column.name), *map(len, texts)))
+    while sum(widths) + 2 * (len(widths) - 1) > _width() and widths != least:
+        spare = [width if width > low else 0 for width, low in zip(widths, least, strict=True)]
+        widths[spare.index(max(spare))] -= 1
     return widths
+
+
+def _pieces(text: str) -> list[str]:
+    return textwrap.wrap(text, 1, break_long_words=False)
 
 
 def _half(name: str) -> int:
@@ -154,8 +176,6 @@ def _wrapped(row: list[str], widths: list[int]) -> list[list[str]]:
     return [list(line) for line in zip(*(piece + [""] * (height - len(piece)) for piece in pieces), strict=True)]
 
 
-def _line(row: list[str], widths: list[int], prose: list[bool]) -> str:
-    cells = [
-        cell.ljust(width) if left else cell.rjust(width) for cell, width, left in zip(row, widths, prose, strict=True)
-    ]
-    return "  ".join(cells).rstrip()
+def _line(row: list[str], widths: list[int], left: list[bool]) -> str:
+    cells = [cell.ljust(width) if to else cell.rjust(width) for cell, width, to in zip(row, widths, left, strict=True)]
+    return "  ".join(cells).rstrip().replace(GLUE, " ")

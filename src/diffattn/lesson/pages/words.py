@@ -6,9 +6,12 @@ from dataclasses import dataclass
 
 __all__ = [
     "ABSENT",
+    "COMBINES",
     "GLOSSARY",
     "INTRODUCTION",
+    "MORE",
     "NEXT",
+    "ONE_PART",
     "PREREQUISITES",
     "READINGS",
     "RECAP",
@@ -32,7 +35,7 @@ class Reading:
     title: str
     source: str
     why: str
-    link: str = ""
+    links: tuple[str, ...]
 
 
 INTRODUCTION = (
@@ -42,6 +45,8 @@ INTRODUCTION = (
     "Numbers are labelled. Measured: drawn, run or timed here, by plain Python; +- gives a 95 % interval. Derived: "
     "from a closed form or a count. Where the two stand side by side, compare them.",
 )
+
+ONE_PART = "One part at a time: `diffattn lesson 1`; its exercises: `diffattn lesson 1 --exercise`."
 
 PREREQUISITES = (
     "Python: lists, functions, comprehensions.",
@@ -77,9 +82,25 @@ WHEN = (
     "that is trained from scratch or trained on.",
     "No: a dense pretrained model that holds up at length; contexts under 16K.",
     "Marginal: code completion at 8K. Below 4K it cannot be told from ordinary attention.",
-    "It combines with grouped queries, MLA (Motif-3), mixtures of experts, RoPE and YaRN, FlashAttention (V2 as it "
-    "stands), speculative decoding, and sliding windows on alternate layers.",
     "Measure it against ordinary attention at its own best temperature and against gated attention, with paired seeds.",
+)
+
+COMBINES = (
+    ("Grouped queries", "free; both maps of a pair read one key and one value, and the cache is the baseline's."),
+    ("MLA", "not free; all heads share one latent, so the baseline is near the ridge and V2 beyond it. Motif-3 lets "
+     "few noise maps serve many heads."),
+    ("Mixtures of experts", "yes; they change the feed-forward alone, beside which V2's weights are few."),
+    ("RoPE", "yes; it turns both maps' queries and the keys, and no values."),
+    ("YaRN", "yes; it also sharpens the scores, which raises signal-to-noise by itself: give it to the baseline too."),
+    ("FlashAttention", "V2 as it stands: one ordinary call with twice the heads, then a subtraction."),
+    ("Speculative decoding", "free up to a point; each token of a step multiplies the intensity."),
+    ("Sliding windows on alternate layers", "yes; a window bounds the noise, so the gain is in the layers that see "
+     "all keys."),
+)  # fmt: skip
+
+MORE = (
+    "More of each: docs/combining.md and docs/when-to-use.md. For a model of yours: `diffattn plan CONFIG` says what "
+    "it costs and brings, `diffattn noise --model MODEL` whether it has the problem."
 )
 
 NEXT = (
@@ -146,41 +167,45 @@ READINGS = (
         "Differential Transformer",
         "Ye et al., ICLR 2025, arXiv:2410.05258",
         "V1: the operator, the head norm, the experiments.",
-        "https://arxiv.org/abs/2410.05258",
+        ("https://arxiv.org/abs/2410.05258",),
     ),
     Reading(
         "Differential Transformer V2",
-        "Microsoft, 20 January 2026, a post with code; there is no paper",
+        "Ye et al., Microsoft, 20 January 2026, a post with code; there is no paper",
         "V2: why each piece of V1 went. Mind that its ablations have no numbers.",
+        (
+            "https://huggingface.co/blog/microsoft/diff-attn-v2",
+            "https://github.com/microsoft/unilm/tree/master/Diff-Transformer/Diff-Transformer-V2",
+        ),
     ),
     Reading(
         "Grouped Differential Attention",
         "Motif, arXiv:2510.06949",
         "Fewer noise maps than signal maps.",
-        "https://arxiv.org/abs/2510.06949",
+        ("https://arxiv.org/abs/2510.06949",),
     ),
     Reading(
         "Understanding Differential Transformer Unchains Pretrained Self-Attentions (DEX)",
         "Kong et al., arXiv:2505.16333",
         "Adding it to a pretrained model.",
-        "https://arxiv.org/abs/2505.16333",
+        ("https://arxiv.org/abs/2505.16333",),
     ),
     Reading(
         "Shared DIFF Transformer",
         "arXiv:2501.17900",
         "Both maps from one matrix and low-rank updates.",
-        "https://arxiv.org/abs/2501.17900",
+        ("https://arxiv.org/abs/2501.17900",),
     ),
     Reading(
         "Attention Is All You Need",
         "Vaswani et al., 2017, arXiv:1706.03762",
         "The baseline.",
-        "https://arxiv.org/abs/1706.03762",
+        ("https://arxiv.org/abs/1706.03762",),
     ),
     Reading(
         "Lost in the Middle",
         "Liu et al., 2023, arXiv:2307.03172",
         "The symptom that long contexts show.",
-        "https://arxiv.org/abs/2307.03172",
+        ("https://arxiv.org/abs/2307.03172",),
     ),
 )

@@ -6,6 +6,7 @@ import math
 
 from diffattn.lesson.estimates import Estimate
 from diffattn.lesson.pages.part import Cell, Chart, Column, Exercise, Part, Series, Step, Table, both, pair
+from diffattn.lesson.parts.closed_form import the_closed_form
 from diffattn.lesson.parts.controls import closed_form_fails, the_cheap_controls
 from diffattn.lesson.parts.losses import headphones, where_it_loses
 from diffattn.lesson.parts.match_in_noise import LENGTH, MARGIN, gain, measured, model
@@ -20,7 +21,7 @@ CORRELATIONS = (0.0, 0.3, 0.6, 0.9, 0.98)
 def over_the_strength() -> Step:
     columns = [Column("s", form="g"), *both("softmax", ".1f")]
     for correlation in (0.0, 0.9):
-        columns += both(f"differential, rho {correlation:g}", ".1f")
+        columns += both(f"best lambda, rho {correlation:g}", ".1f")
     return Step(
         heading="Signal-to-noise over the strength of the noise",
         text=(
@@ -80,7 +81,8 @@ def over_the_correlation() -> Step:
         heading="Gain over the correlation of the two maps",
         text=(
             "Now s = 1, and rho is swept. The gain is the differential signal-to-noise over softmax's. At great "
-            "length, with nothing of the match in the second map, the best lambda gains 1 / erf(s sqrt(1 - rho)).",
+            "length, with nothing of the match in the second map, the best lambda gains 1 / erf(s sqrt(1 - rho)): the "
+            "last line of 5.1. Which rho a trained model's maps have: `diffattn noise --model MODEL`.",
         ),
         formula="gain = 1 / erf(s sqrt(1 - rho))",
         table=Table(
@@ -129,8 +131,10 @@ def exercises() -> tuple[Exercise, ...]:
         ),
         Exercise(
             "s = 1, lambda is 0.8. From which correlation on does the subtraction win?",
-            f"It loses above s sqrt(1 - rho) = {losing_strength(0.8):.3f}, which is more than 1: at s = 1 lambda 0.8 "
-            f"wins at every rho from 0 on. At s = 1.5 it needs rho above {1 - (losing_strength(0.8) / 1.5) ** 2:.2f}.",
+            f"It loses above s sqrt(1 - rho) = {losing_strength(0.8):.3f}, so it wins for rho > 1 - "
+            f"{losing_strength(0.8):.3f}^2 = {1 - losing_strength(0.8) ** 2:.3f}: at s = 1 "
+            f"even with maps that are slightly opposed. At s = 1.5 it needs rho above "
+            f"{1 - (losing_strength(0.8) / 1.5) ** 2:.2f}.",
         ),
         Exercise(
             "Which control must a measured gain of differential attention beat before it is a gain of the subtraction?",
@@ -144,9 +148,10 @@ def exercises() -> tuple[Exercise, ...]:
 PART = Part(
     number=5,
     title="Cancellation measured",
-    minutes=9,
+    minutes=10,
     aim="say where differential attention wins, by how much, where it loses, and what cheaper means reach.",
     steps=(
+        the_closed_form,
         over_the_strength,
         over_the_correlation,
         where_it_loses,

@@ -8,7 +8,7 @@ from diffattn.lesson.pages.part import Cell, Column, Exercise, Part, Step, Table
 from diffattn.lesson.parts.examples import example_v1, example_v2
 from diffattn.planning.attention import Attention, variant
 
-__all__ = ["LLAMA_2_7B", "LLAMA_3_8B", "PART", "Body", "ordinary", "paid_width"]
+__all__ = ["LLAMA_2_7B", "LLAMA_3_8B", "MISTRAL_7B", "PART", "Body", "ordinary", "paid_width"]
 
 NAMES = ("softmax", "v1", "v2")
 
@@ -40,6 +40,7 @@ class Body:
 
 
 LLAMA_2_7B = Body(width=4096, layers=32, feed_forward=11_008, vocabulary=32_000)
+MISTRAL_7B = Body(width=4096, layers=32, feed_forward=14_336, vocabulary=32_000)
 LLAMA_3_8B = Body(width=4096, layers=32, feed_forward=14_336, vocabulary=128_256)
 
 
@@ -74,9 +75,8 @@ def one_layer(kv_heads: int) -> Step:
     rows: list[tuple[Cell, ...]] = [(name, *(counts.get(name, 0) for counts in found)) for name in names]
     totals = [sum(counts.values()) for counts in found]
     rows.append(("the layer", *totals))
-    kind = "multi-head" if kv_heads == 32 else f"{kv_heads} key/value heads"
     return Step(
-        heading=f"One layer, {kind}",
+        heading=f"One layer, {_kind(kv_heads)}",
         text=(
             f"Width 4096, 32 heads of 128, {kv_heads} key/value heads. A projection from width w to n maps of d has "
             "w n d parameters.",
@@ -94,6 +94,10 @@ def one_layer(kv_heads: int) -> Step:
         shows=f"V1 adds {totals[1] - totals[0]:,}; V2 adds {totals[2] - totals[0]:,}, "
         f"{100 * (totals[2] / totals[0] - 1):.0f} % of the attention: one more Wq and Wlam.",
     )
+
+
+def _kind(kv_heads: int) -> str:
+    return "multi-head" if kv_heads == 32 else f"{kv_heads} key/value heads"
 
 
 def counted_lists() -> Step:
@@ -123,8 +127,8 @@ def _numbers(nested: object) -> int:
     return sum(map(_numbers, nested)) if isinstance(nested, (list, tuple)) else 1
 
 
-def the_seven_billion() -> Step:
-    kv_heads, body = 32, LLAMA_2_7B
+def the_seven_billion(kv_heads: int) -> Step:
+    body = LLAMA_2_7B
     narrow = Body(width=4096, layers=32, feed_forward=paid_width(body, kv_heads), vocabulary=32_000)
     cases = [(body, "softmax"), (body, "v1"), (body, "v2"), (narrow, "v2")]
     found = [case.parameters(variant(ordinary(kv_heads), name)) for case, name in cases]
@@ -133,10 +137,11 @@ def the_seven_billion() -> Step:
     rows += [("the model", *totals), ("over the baseline", *(total - totals[0] for total in totals))]
     extra = totals[2] - totals[0]
     return Step(
-        heading="A model of 7B",
+        heading=f"A model of 7B, {_kind(kv_heads)}",
         text=(
-            f"{body.layers} layers, feed-forward {body.feed_forward:,}, vocabulary {body.vocabulary:,}, multi-head. "
-            "With 8 key/value heads V2 adds exactly the same, since it touches neither keys nor values.",
+            f"{body.layers} layers, feed-forward {body.feed_forward:,}, vocabulary {body.vocabulary:,}, "
+            f"{kv_heads} key/value heads. V2 touches neither keys nor values, so it adds the same with any number of "
+            "them.",
             "To compare at equal parameters, narrow the feed-forward: 3 x 4096 x 32 parameters for each unit of "
             f"width. {extra:,} are {extra // (3 * 4096 * 32):,} units, with a remainder of {extra % (3 * 4096 * 32)}.",
         ),
@@ -156,17 +161,18 @@ def the_seven_billion() -> Step:
 
 
 def exercises() -> tuple[Exercise, ...]:
-    eight = LLAMA_3_8B.parameters(ordinary(8))
-    extra = extra_in_v2(LLAMA_3_8B, 8)
+    counts = MISTRAL_7B.parameters(ordinary(8))
+    total, extra = sum(counts.values()), extra_in_v2(MISTRAL_7B, 8)
     layer = ordinary(8).parameters()
     twice = sum(layer.values()) + layer["query"] + layer["output"]
     v2 = sum(variant(ordinary(8), "v2").parameters().values())
     return (
         Exercise(
-            "The 7B count: Llama-3.1-8B has width 4096, 32 layers, 32 heads, 8 key/value heads, feed-forward 14,336 "
-            "and a vocabulary of 128,256, not tied. How many parameters has it, and how many does V2 add?",
-            f"{sum(eight.values()):,}, of which attention {eight['attention']:,}. V2 adds {extra:,}, "
-            f"{100 * extra / sum(eight.values()):.1f} %.",
+            f"The 7B count: Mistral-7B has width {MISTRAL_7B.width}, {MISTRAL_7B.layers} layers, 32 heads, 8 key/value "
+            f"heads, feed-forward {MISTRAL_7B.feed_forward:,} and a vocabulary of {MISTRAL_7B.vocabulary:,}, not tied. "
+            "How many parameters has it, how many does V2 add, and which feed-forward pays for them?",
+            f"{total:,}: {', '.join(f'{name} {count:,}' for name, count in counts.items())}. V2 adds {extra:,}, "
+            f"{100 * extra / total:.1f} %; a feed-forward of {paid_width(MISTRAL_7B, 8):,} pays for them.",
         ),
         Exercise(
             "V2's authors speak of 25 % saved. Against what, and with 8 key/value heads, how much is it?",
@@ -189,11 +195,19 @@ def grouped() -> Step:
     return one_layer(8)
 
 
+def multi_head_model() -> Step:
+    return the_seven_billion(32)
+
+
+def grouped_model() -> Step:
+    return the_seven_billion(8)
+
+
 PART = Part(
     number=7,
     title="Counting",
-    minutes=5,
+    minutes=4,
     aim="count a model's parameters under each attention, and say what grew and what stayed.",
-    steps=(multi_head, grouped, counted_lists, the_seven_billion),
+    steps=(multi_head, grouped, counted_lists, multi_head_model, grouped_model),
     exercises=exercises,
 )

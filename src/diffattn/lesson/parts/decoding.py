@@ -64,7 +64,7 @@ def flops_and_bytes() -> Step:
             "Combined first: a kernel subtracts the maps before the product with V, which is then done once for a "
             "pair. Intensity is FLOPs a byte. It depends on neither length nor batch, only on heads a key/value head.",
         ),
-        formula="intensity = FLOPs / bytes          baseline 4Hd / (4 Hkv d) = H / Hkv,   V2 2H / Hkv",
+        formula="intensity = FLOPs / bytes    baseline 4Hd / (4 Hkv d) = H / Hkv,  V2 2H / Hkv",
         table=Table(
             (
                 Column("attention"),
@@ -162,6 +162,8 @@ def the_weights() -> Step:
             f"V2's second Wq and Wlam are read at each step: {extra:,} parameters over 32 layers, "
             f"{100 * extra / total:.1f} % of Llama-3.1-8B's {total:,}. At batch 1 the weights are most of what a step "
             "reads; the longer the cache or the larger the batch, the less they count.",
+            "`diffattn plan CONFIG --context 128K --batch 1,32` does this arithmetic for a model of yours, and says "
+            "whether V2 is worth it.",
         ),
         formula="growth of the step's bytes = extra weights / (weights + cache)",
         table=Table(

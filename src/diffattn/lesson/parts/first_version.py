@@ -9,7 +9,7 @@ from functools import cache
 
 from diffattn.lesson.attention import Matrix, product, softmax, subtract
 from diffattn.lesson.estimates import Estimate, estimate, mean
-from diffattn.lesson.layers import lambda_init, lambda_v1, rms, rms_norm
+from diffattn.lesson.layers import EPSILON, lambda_init, lambda_v1, rms, rms_norm
 from diffattn.lesson.pages.part import Chart, Column, Exercise, Part, Step, Table, both, pair
 from diffattn.lesson.parts.examples import example_v1, matrix
 from diffattn.planning.attention import Attention, variant
@@ -20,7 +20,7 @@ __all__ = ["PART"]
 WIDTH = 128
 LAYERS = (0, 1, 2, 5, 11, 23, 31)
 LENGTHS = (250, 500, 1_000, 2_000, 4_000)
-STRENGTH, CORRELATION, VALUE_WIDTH, DRAWS = 1.0, 0.5, 8, 24
+STRENGTH, CORRELATION, VALUE_WIDTH, DRAWS, VECTORS = 1.0, 0.5, 8, 24, 1_000
 
 
 def half_the_heads() -> Step:
@@ -66,7 +66,7 @@ def lambda_by_layer() -> Step:
             "lambda is one number a layer, shared by all its heads. It comes from four learned vectors of width d, "
             "which keeps its learning in step with the other weights', say the authors. It starts near lambda_init, "
             "which rises with depth.",
-            f"The vectors start as N(0, 0.1^2). Drawn 400 times with d = {WIDTH}:",
+            f"The vectors start as N(0, 0.1^2). Drawn {VECTORS:,} times with d = {WIDTH}:",
         ),
         formula="lambda = exp(lq1.lk1) - exp(lq2.lk2) + lambda_init\n"
         "lambda_init = 0.8 - 0.6 exp(-0.3 l),   l = 0 for the first layer",
@@ -93,7 +93,7 @@ def lambda_by_layer() -> Step:
 
 def _drawn(layer: int) -> list[float]:
     rng = random.Random(layer)
-    return [lambda_v1(matrix(rng, 4, WIDTH, 0.1), layer) for _ in range(400)]
+    return [lambda_v1(matrix(rng, 4, WIDTH, 0.1), layer) for _ in range(VECTORS)]
 
 
 def _deviation(values: list[float]) -> Estimate:
@@ -117,11 +117,12 @@ def what_the_norm_does() -> Step:
             "The context is what a head's signed map makes of the values. For noise alone its root mean square (RMS) "
             "falls as the row gets longer, because uncorrelated values average out; and it depends on lambda. Layer 12 "
             f"starts at lambda = {lam:.3f}; scores of both maps have s = {STRENGTH:g} and correlate by {CORRELATION}.",
-            "The norm brings each head, at each token, to an RMS of 1. It has one weight for all heads of the layer "
-            "and an eps of 1e-5. The fixed factor 1 - lambda_init after it keeps the gradients near those of an "
+            "The norm brings each head, at each token, to an RMS near 1. It has one weight for all heads of the layer. "
+            f"Its eps of {EPSILON:.5f} counts where the context is small: its gain ends at 1/sqrt(eps) = "
+            f"{EPSILON**-0.5:.0f}. The fixed factor 1 - lambda_init after it keeps the gradients near those of an "
             "ordinary Transformer, so that its settings can be kept: this is the reason that the authors give.",
         ),
-        formula="RMSNorm(x) = weight * x / sqrt(mean(x^2) + 1e-5)       over the 2d channels of a head",
+        formula=f"RMSNorm(x) = weight * x / sqrt(mean(x^2) + {EPSILON:.5f})    over a head's 2d channels",
         table=Table(
             (
                 Column("keys", form=","),
@@ -130,7 +131,7 @@ def what_the_norm_does() -> Step:
                 Column("norm multiplies by", "derived", ".1f"),
             ),
             [
-                (n, value, formula, done, 1 / formula)
+                (n, value, formula, done, 1 / math.sqrt(formula**2 + EPSILON))
                 for (n, value), (_, formula), done in zip(before, derived, after, strict=True)
             ],
         ),

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from diffattn.lesson.attention import Heads, Matrix, attention_map, diff_attention, product, softmax, subtract
 from diffattn.lesson.pages.part import Cell, Column, Exercise, Part, Step, Table, both
 from diffattn.lesson.parts.examples import random_heads
+from diffattn.lesson.parts.traps import traps
 
 __all__ = ["LAMBDA", "PART", "example"]
 
@@ -189,8 +190,8 @@ def _largest(heads: Heads) -> float:
 PART = Part(
     number=2,
     title="The operator from nothing",
-    minutes=7,
-    aim="build differential attention in plain Python, and verify by measurement what it cancels.",
-    steps=(safe_softmax, two_maps, what_cancels, the_product),
+    minutes=8,
+    aim="build differential attention in plain Python, verify what it cancels, and name the traps of its code.",
+    steps=(safe_softmax, two_maps, what_cancels, the_product, traps),
     exercises=exercises,
 )

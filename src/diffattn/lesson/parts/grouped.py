@@ -82,7 +82,7 @@ def the_run() -> Step:
             "plain Python, float64. The same is done by one ordinary attention with the maps interleaved, as an "
             "ordinary kernel would, and the pairs subtracted after it.",
         ),
-        formula="a = attention([q1[0], q2[0], q1[1], q2[1], ...], k, v)        out = a[0::2] - lam a[1::2]",
+        formula="a = attention([q1[0], q2[0], q1[1], q2[1], ...], k, v)\nout = a[0::2] - lam a[1::2]",
         table=Table(
             (Column("check"), *both("value", ".4g")),
             [

@@ -7,7 +7,6 @@ import math
 from diffattn.lesson.contexts import (
     LENGTHS,
     STRENGTH,
-    contexts,
     largest_share,
     match_weight,
     noise_mass,
@@ -55,8 +54,13 @@ def the_floor() -> Step:
             f"0 with a standard deviation of s. Here m = {MARGIN:g} (the margin) and s = {STRENGTH:g} (the noise).",
             "Softmax gives every key a weight above 0. A single noise key gets almost nothing, but there are N-1 of "
             "them. All that they take together is the noise mass: the noise floor of softmax.",
+            "A noise key with the score x brings e^x to the sum, and the sum over many is N-1 times its mean. Complete "
+            "the square to find that mean.",
         ),
-        formula="weight of the match = e^m / (e^m + (N-1) e^(s^2/2))\n"
+        formula="mean of e^x for x ~ N(0, s^2): the density's exponent -x^2/(2 s^2) becomes\n"
+        "x - x^2/(2 s^2) = s^2/2 - (x - s^2)^2/(2 s^2)\n"
+        "e^(s^2/2) times a normal density about s^2, whose integral is 1: e^(s^2/2)\n\n"
+        "weight of the match = e^m / (e^m + (N-1) e^(s^2/2))\n"
         "noise mass          = (N-1) e^(s^2/2) / (e^m + (N-1) e^(s^2/2))",
         table=Table(
             (
@@ -114,20 +118,20 @@ def what_changes() -> Step:
             "The noise keys bring values of their own, and these add up in the output. If the values are uncorrelated, "
             "their sum grows with the square root of N-1: the output's signal-to-noise falls.",
             "The largest of many noise scores grows too. For the margin 8 the match stays the largest at all these "
-            f"lengths; for a margin of {SMALL_MARGIN:g} it does not.",
+            f"lengths; for a margin of {SMALL_MARGIN:g} it does not. How many contexts came out so stands beside the "
+            "chance, with Wilson's 95 % interval.",
         ),
-        formula="output signal-to-noise -> e^(m - s^2) / sqrt(N-1)      chance = Phi(m/s)^(N-1)",
+        formula="output signal-to-noise -> e^(m - s^2) / sqrt(N-1)\n"
+        "chance to be the largest = Phi(m/s)^(N-1)       Phi: the normal distribution",
         table=Table(
             (
                 Column("N", form=","),
-                Column("contexts drawn", form=","),
                 *both("output S/N, margin 8", ",.2f"),
-                *both("match is largest, margin 4", ".3f"),
+                *both("match is largest, margin 4", ".4f"),
             ),
             [
                 (
                     n,
-                    len(contexts()[n]),
                     output_signal_to_noise(n, MARGIN),
                     model(n).output_signal_to_noise(),
                     largest_share(n, SMALL_MARGIN),

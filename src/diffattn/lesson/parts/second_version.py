@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from diffattn.lesson.attention import Matrix, softmax_attention, subtract
-from diffattn.lesson.layers import V2, heads_of, join, linear, ordinary_layer
+from diffattn.lesson.layers import EPSILON, V2, heads_of, join, linear, ordinary_layer
 from diffattn.lesson.pages.part import Column, Exercise, Part, Step, Table
 from diffattn.lesson.parts.examples import example_v2
 from diffattn.lesson.parts.without_norm import sizes_without_a_norm, two_lambdas
@@ -52,22 +54,28 @@ def change_by_change() -> Step:
             "projection for lambda. The reasons are the authors'; they published the order of their ablations and no "
             "numbers.",
         ),
-        formula="q = x Wq (2H maps of d)     k = x Wk, v = x Wv (Hkv heads of d)     lam = x Wlam (H a token)\n"
+        formula="q = x Wq (2H maps of d)    k = x Wk, v = x Wv (Hkv heads of d)\n"
+        "lam = x Wlam (H a token)\n"
         "a = attention(q, k, v)      ONE ordinary call with 2H query heads\n"
-        "out = a[0::2] - sigmoid(lam) * a[1::2]                     y = concat(out) Wo",
+        "out = a[0::2] - sigmoid(lam) * a[1::2]                y = concat(out) Wo",
         table=Table(
-            (Column("V1 had"), Column("V2 has"), Column("that makes it"), Column("why it was needed")),
+            (Column("V1 had"), Column("V2 has"), Column("trouble in V1"), Column("what it buys")),
             [
                 ("half the heads, a key for each map", "all heads, two queries each, one key for both maps",
-                 "simpler", "keys, values and Wo are the baseline's own; Wq alone doubles"),
+                 "heads, keys and values cut anew, unlike the baseline's",
+                 "simpler: keys, values and Wo are the baseline's own; Wq alone doubles"),
                 ("values of width 2d", "values of width d, shared by both maps",
-                 "faster", "one ordinary call reads the cache once; V1's official code makes two or four"),
-                ("lambda from four vectors and a depth schedule", "lambda = x Wlam", "simpler",
-                 "no exp, no lambda_init, no layer index; and each token and head has its own"),
-                ("lambda without a bound", "sigmoid: between 0 and 1", "more stable",
-                 "lambda without the sigmoid had higher loss and was less stable"),
-                ("head norm, then 1 - lambda_init", "nothing", "more stable, simpler",
-                 "the norm multiplies a small context by as much as it is small"),
+                 "kernels want one width; the official code makes two calls or four, and reads V twice",
+                 "faster: one ordinary call reads the cache once"),
+                ("lambda from four vectors and a depth schedule", "lambda = x Wlam",
+                 "one lambda for all heads and tokens, and a schedule to choose",
+                 "simpler: no exp, no lambda_init, no layer index; each token and head has its own"),
+                ("lambda without a bound", "sigmoid: between 0 and 1",
+                 "exp can overflow, and a large lambda turns the map over",
+                 "more stable: without the sigmoid loss was higher and training less stable"),
+                ("head norm, then 1 - lambda_init", "nothing",
+                 "the norm multiplies a small context, and its gradient, by nearly as much as it is small",
+                 "more stable, simpler: lambda by token does its work"),
             ],
         ),
         corrections=(
@@ -114,7 +122,8 @@ def the_pairing() -> Step:
         (name, sum(_first(i, step) // share == (_first(i, step) + step) // share for i in range(HEADS)), HEADS)
         for name, step in groups.items()
     ]
-    outputs = [0.0, _distance(layer(x), half_split(layer, x))]
+    right, wrong = layer(x), half_split(layer, x)
+    outputs = [(_largest(out), _distance(right, out)) for out in (right, wrong)]
     return Step(
         heading="The pairing matters, and nothing complains",
         text=(
@@ -127,12 +136,13 @@ def the_pairing() -> Step:
                 Column("pairing"),
                 Column("pairs on one key/value head", "measured", "d"),
                 Column("of", form="d"),
-                Column("change of the output", "measured", ".3f"),
+                Column("largest entry of the output", "measured", ".3f"),
+                Column("largest change of an entry", "measured", ".3f"),
             ),
-            [(*row, output) for row, output in zip(rows, outputs, strict=True)],
+            [(*row, *output) for row, output in zip(rows, outputs, strict=True)],
         ),
-        shows="Half-split pairing subtracts attention to other keys: the authors found it unstable at large learning "
-        "rates and higher in loss.",
+        shows="Half-split pairing subtracts attention to other keys: the output changes by as much as it is large. The "
+        "authors found it unstable at large learning rates and higher in loss.",
     )
 
 
@@ -142,6 +152,8 @@ def _first(head: int, step: int) -> int:
 
 
 def exercises() -> tuple[Exercise, ...]:
+    n, lam = 8_192, 0.8
+    size = (1 - lam) / math.sqrt(n)
     return (
         Exercise(
             "Why could the norm go in V2, when V1 lost its gain without it?",
@@ -150,10 +162,11 @@ def exercises() -> tuple[Exercise, ...]:
             "uncorrelated values, and a head that finds nothing can fall silent instead of being amplified.",
         ),
         Exercise(
-            "A head's context is pure noise over n = 8,192 uncorrelated values, spread evenly. By how much does a head "
-            "norm multiply it?",
-            f"Its RMS is 1/sqrt(n) = {8192**-0.5:.4f}, so by sqrt(n) = {8192**0.5:.0f}; the gradient to the layer's "
-            "weights is multiplied as well.",
+            f"In a V1 layer lambda is {lam}. Both maps of a head spread evenly over n = {n:,} uncorrelated values of "
+            "RMS 1. By how much does the head norm multiply the context?",
+            f"The signed row is evenly (1 - lambda)/n, so the RMS is (1 - {lam})/sqrt(n) = {size:.5f}. The norm "
+            f"multiplies it by 1/sqrt(RMS^2 + {EPSILON:.5f}) = {1 / math.sqrt(size**2 + EPSILON):.0f}, and the "
+            f"gradient as well. Without eps it would be {1 / size:.0f}; the most it can be is {EPSILON**-0.5:.0f}.",
         ),
         Exercise(
             "Which control should a test of V2 have beside the ordinary baseline?",

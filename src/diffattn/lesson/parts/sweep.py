@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 from diffattn.lesson.draws import Measured, draw, measure
 from diffattn.lesson.pages.part import Cell, Chart, Column, Exercise, Part, Series, Step, Table, both, pair
+from diffattn.lesson.parts.closed_form import Symbols
 from diffattn.lesson.parts.fixed_lambda import over_the_length
 from diffattn.planning.noise_model import NoiseModel
 
@@ -83,7 +85,7 @@ def row_sum_and_negative_mass() -> Step:
         table=Table(
             (
                 Column("lambda", form="g"),
-                *both("row sum", ".3f"),
+                *both("row sum", ".1f"),
                 *both("negative mass", ".3f"),
                 *both("noise mass", ".3f"),
             ),
@@ -119,10 +121,11 @@ def the_best_lambda() -> Step:
         heading="The best lambda, found and derived",
         text=(
             f"Measured: the best of a grid with steps of {STEP:g}. Derived: the root of a condition on the two normal "
-            "distances d1 and d2 that the noise model states.",
+            "distances d1 and d2, as in 5.1. Without a match in the second map delta is 0 and d2 is 0, which says "
+            "ln(u/w) = sigma^2/2: the last line below.",
         ),
-        formula="erf(d2 / sqrt 2) = delta erf(d1 / sqrt 2);   no match in map 2: lam* = (Z2/Z1) e^(-sigma^2/2),\n"
-        "sigma^2 = 2 s^2 (1 - rho)",
+        formula="2 Phi(d2) - 1 = delta (2 Phi(d1) - 1),    sigma^2 = 2 s^2 (1 - rho)\n"
+        "no match in map 2, equal s: lam* = (Z2/Z1) e^(-sigma^2/2)",
         table=Table(
             (
                 Column("rho", form="g"),
@@ -138,6 +141,7 @@ def the_best_lambda() -> Step:
 
 def exercises() -> tuple[Exercise, ...]:
     short = NoiseModel(length=512, margin=8.0, strength=1.0, correlation=0.9)
+    s, others = Symbols(short, 0.9), f"{short.length - 1} e^(1/2)"
     return (
         Exercise(
             "The sweep: for m = 4, s = 1, N = 4,096 and rho = 0.5, which of the lambdas 0.4, 0.6, 0.8 and 1.0 is best, "
@@ -152,9 +156,12 @@ def exercises() -> tuple[Exercise, ...]:
             "that all values share is removed from the output.",
         ),
         Exercise(
-            "With m = 8, s = 1, rho = 0.9, what does lambda 0.9 do at 512 keys, and what would the best lambda be?",
-            f"It gives {short.signal_to_noise(0.9):,.0f}, against softmax's {short.signal_to_noise():,.0f}: it "
-            f"over-subtracts. The best is {short.best_lambda():.2f}, which gives "
+            "With m1 = 8, m2 = 0, s = 1, rho = 0.9, what does lambda 0.9 do at 512 keys, and what would the best be?",
+            f"By 5.1: Z1 = e^8 + {others} = {s.z1:,.1f}, Z2 = 1 + {others} = {s.z2:,.1f}, u = {s.u:.4g}, w = "
+            f"{s.w:.4g}, sigma = {s.sigma:.4f}, d1 = {s.d1:.3f}, d2 = {s.d2:.3f}, so E|a1 - lam a2| = {s.noise:.4g}. "
+            f"The match has p1 - 0.9 p2 = {s.signal:.4f}, and signal-to-noise is {s.signal / s.noise:,.0f}, against "
+            f"softmax's e^7.5 = {short.signal_to_noise():,.0f}: it over-subtracts. delta = e^-8 is nearly 0, so the "
+            f"best is (Z2/Z1) e^(-sigma^2/2) = {s.z2 / s.z1 * math.exp(-(s.sigma**2) / 2):.3f}, which gives "
             f"{short.signal_to_noise(short.best_lambda()):,.0f}.",
         ),
     )
@@ -163,7 +170,7 @@ def exercises() -> tuple[Exercise, ...]:
 PART = Part(
     number=6,
     title="The lambda sweep",
-    minutes=6,
+    minutes=5,
     aim="say what lambda trades, and find its best value by measurement and by formula.",
     steps=(the_sweep, row_sum_and_negative_mass, the_best_lambda, over_the_length),
     exercises=exercises,

@@ -28,6 +28,7 @@ def your_own_numbers() -> Step:
         text=(
             f"A query q of width {width} meets {len(products):,} keys drawn at random. Its products q.k scatter by its "
             "own length; the score that softmax takes is the product over sqrt(d).",
+            "For the margin and the noise of a trained model: `diffattn noise --model MODEL`.",
         ),
         table=Table(
             (Column("quantity"), *both("value", ".2f")),

@@ -13,7 +13,8 @@ from diffattn.lesson.pages.part import Column, Step, Table
 __all__ = ["sizes_without_a_norm", "two_lambdas"]
 
 KEYS, QUERIES = 16, 2_000
-LARGEST_HALF = 65504.0  # the largest number of float16
+# The largest number of each: 10, 7 and 23 bits after the point, exponents up to 15 and 127.
+LARGEST = {"float16": (2 - 2**-10) * 2.0**15, "bfloat16": (2 - 2**-7) * 2.0**127, "float32": (2 - 2**-23) * 2.0**127}
 
 
 def sizes_without_a_norm() -> Step:
@@ -66,21 +67,28 @@ def _map(rng: random.Random) -> list[float]:
 
 def two_lambdas() -> Step:
     dots = (-20.0, -2.0, 0.0, 2.0, 10.0, 12.0, 100.0)
+    past = {name: math.log(largest) for name, largest in LARGEST.items()}
     return Step(
         heading="Why the sigmoid is safer than the exponential",
         text=(
-            "V1's lambda grows as e^x, V2's is a sigmoid. In half precision e^x overflows from a product of "
-            f"{math.log(LARGEST_HALF):.2f} on, in float32 and bfloat16 past 88. Compute V1's lambda in float32, and "
-            "bound it.",
+            "V1's lambda grows as e^x, where x is a product of two learned vectors; V2's is a sigmoid. In float16 e^x "
+            f"is infinite past x = {past['float16']:.2f}, in bfloat16 past {past['bfloat16']:.2f}, in float32 past "
+            f"{past['float32']:.2f}. Compute V1's lambda in float32, and bound it.",
         ),
         table=Table(
             (
                 Column("x", form="g"),
-                Column("V1: exp(x)", "measured", ".4g"),
-                Column("fits float16", "measured"),
-                Column("V2: sigmoid(x)", "measured", ".4g"),
+                Column("V1: exp(x)", form=".4g"),
+                *(Column(f"fits {name}") for name in LARGEST),
+                Column("V2: sigmoid(x)", form=".6f"),
+                Column("it is below 1 by", form=".2g"),
             ),
-            [(x, math.exp(x), "yes" if math.exp(x) <= LARGEST_HALF else "no", sigmoid(x)) for x in dots],
+            [(x, math.exp(x), *_fits(math.exp(x)), sigmoid(x), sigmoid(-x)) for x in dots],
         ),
-        shows="One large product makes V1's lambda infinite; V2's only comes near 1.",
+        shows="One large product makes V1's lambda infinite, in float16 soon, in bfloat16 and float32 later. V2's "
+        "comes near 1 and is rounded to it at most.",
     )
+
+
+def _fits(value: float) -> list[str]:
+    return ["yes" if value <= largest else "no" for largest in LARGEST.values()]

@@ -142,7 +142,11 @@ def test_a_trained_model_is_measured_head_by_head(tmp_path, capsys):
     given = ["--lengths", "32,64", "--probes", "2", "--depths", "0,1", "--out", tmp_path / "noise"]
     assert call("--run", run, *given) == 0
     shown = capsys.readouterr().out
-    for part in ("Does this model have the problem?", "What does the subtraction remove?", "Probes copied"):
+    for part in (
+        "Does this model have the problem?",
+        "What does the subtraction remove?",
+        "Over length: medians of the heads",
+    ):
         assert part in shown
     stored = json.loads((tmp_path / "noise" / "results.json").read_text())
     assert {row["length"] for row in stored["heads"]} == {32, 64}
@@ -160,6 +164,10 @@ def test_a_trained_model_is_measured_head_by_head(tmp_path, capsys):
         (["--model", "no/where/at-all"], "there is no folder no/where/at-all"),
         (["--run", "a", "--model", "b"], "name one of --run and --model"),
         (["--run", "a", "--depths", "deep"], "--depths: expected numbers"),
+        (["--run", "a", "--margin", "3"], "--margin goes without --run and --model only"),
+        (["--run", "a", "--lambda", "3"], "--lambda goes without"),
+        (["--depths", "0,1"], "--depths goes with --run or --model only"),
+        (["--lengths", "9" * 400], "--lengths: expected"),
         (["--run", "a", "--lengths", "1.5"], "--lengths: expected whole numbers"),
     ],
 )

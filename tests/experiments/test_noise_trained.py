@@ -127,7 +127,15 @@ SIGNED = {
 
 def made_up(**changes):
     entry = {"length": 128, "probes": 10, "copied": 0.9, "heads": 8, "finding": 3, "answer_mass": 0.4}
-    entry |= {"rest_mass": 0.5, "margin": 6.0, "margin_needed": 7.5, "correlation": 0.8, "lambda": 0.6, "gain": 0.5}
+    entry |= {
+        "effective_strength": 1.25,
+        "rest_mass": 0.5,
+        "margin": 6.0,
+        "margin_needed": 7.5,
+        "correlation": 0.8,
+        "lambda": 0.6,
+        "gain": 0.5,
+    }
     names = ("answer_mass", "rest_mass", "sink_mass", "margin", "margin_needed", "effective_strength")
     followed = {name: head()[name] for name in names}
     return {
@@ -152,6 +160,7 @@ def test_a_margin_that_is_short_is_a_problem_and_one_beyond_is_not():
     assert "3 of 8 heads find the answer" in said
     assert "the weight of the answer from 40.0% to 20.0%" in said
     assert "layer 2 head 3" in said
+    assert said.endswith("For diffattn plan: --margin 6.00 --strength 1.25")
     better = copy.deepcopy(results)
     better["lengths"][0]["margin"] = 8.0
     assert "hardly: the margin is 0.500 above" in words(better)["Does this model have the problem?"]

@@ -93,6 +93,49 @@ def test_a_pilot_without_the_variant():
         paired_losses({}, "v2")
 
 
+def test_the_spread_over_parts_by_hand():
+    """Two parts of 100 and 300 tokens, whose means differ by 0.1 and 0.3: weighted mean 0.25."""
+    results = pilot(softmax=[1.0], v2=[1.25])
+    for run, nll in zip(results["runs"], ([100.0, 300.0], [110.0, 390.0]), strict=True):
+        run["evaluation"]["test"] |= {"part_tokens": [100, 300], "part_nll": nll}
+    variance = (100 * 0.15**2 + 300 * 0.05**2) / (2 - 1)
+    assert paired_losses(results, "v2")["token_deviation"] == pytest.approx(variance**0.5)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"runs": 5},
+        {"runs": ["a", None, 3]},
+        {"runs": {"a": 1}},
+        {"settings": [1]},
+        {"settings": {"tokens": -3}},
+        {"settings": {"tokens": True}},
+    ],
+)
+def test_a_pilot_of_another_shape_is_told_or_passed_over(broken):
+    results = {**pilot(softmax=[4.0, 4.1], v2=[3.9, 4.0]), **broken}
+    if "runs" in broken:
+        with pytest.raises(ValueError, match=r"^pilot: expected"):
+            paired_losses(results, "v2")
+    else:
+        assert paired_losses(results, "v2")["tokens"] is None
+
+
+@pytest.mark.parametrize("loss", [None, "4.0", True, float("nan"), 10**400, [4.0]])
+def test_a_loss_that_is_no_number_is_no_loss(loss):
+    with pytest.raises(ValueError, match=r"^pilot: expected"):
+        paired_losses(pilot(softmax=[4.0], v2=[loss]), "v2")
+
+
+@pytest.mark.parametrize("parts", [([1, 2], [1.0]), (None, [1.0]), ([0, 1], [1.0, 1.0]), ([1, 1], ["a", 1.0]), (3, 4)])
+def test_parts_that_do_not_fit_are_no_parts(parts):
+    results = pilot(softmax=[4.0], v2=[3.9])
+    for run in results["runs"]:
+        run["evaluation"]["test"] |= {"part_tokens": parts[0], "part_nll": parts[1]}
+    assert paired_losses(results, "v2")["token_deviation"] is None
+
+
 def test_the_text_that_a_comparison_needs():
     """50 parts of 400 tokens, each token's difference drawn from N(0.02, 0.5^2)."""
     generator = np.random.default_rng(0)

@@ -147,7 +147,8 @@ def _show(console: Console, results: dict[str, Any], out: Path | None) -> None:
     from diffattn.report.noise_tables import brief_tables
 
     for brief in [*brief_tables(results), *brief_head_tables(results)]:
-        print_table(console, brief.head, brief.rows, brief.title)
+        console.print(brief.title, style="bold", markup=False)
+        print_table(console, brief.head, brief.rows)
         console.print()
     for entry in results["answers"]:
         console.print(

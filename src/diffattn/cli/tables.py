@@ -15,23 +15,20 @@ __all__ = ["print_table"]
 _SENTENCE, _WIDEST = 40, 400
 
 
-def print_table(
-    console: Console, columns: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None
-) -> None:
+def print_table(console: Console, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """A table of numbers is never cut but as wide as it must be, its headings wrapped; one with sentences wraps them.
 
     Args:
         console: where to; cells are shown as they stand.
         columns: headings; the first column names the row.
         rows: cells of text.
-        title: above it.
     """
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     sentences = any(len(cell) > _SENTENCE for row in rows for cell in row)
-    table = Table(box=None, header_style="italic", pad_edge=False, title=title, title_justify="left")
+    table = Table(box=None, header_style="italic", pad_edge=False)
     for index, name in enumerate(columns):
         heading = name if sentences else _folded(name, [row[index] for row in rows])
         justify: JustifyMethod = "right" if index and not sentences else "left"

@@ -93,12 +93,17 @@ def _gain(row: dict[str, Any] | None, name: str = "gain") -> str:
 
 
 def _limit(options: dict[str, Any]) -> str:
+    if options["second_margin"] >= options["margin"]:
+        return (
+            "The second map holds the match as well as the first: only a lambda that turns the match upside down, with "
+            "a weight below zero, can gain. That is the second map with its sign turned; let the maps change places."
+        )
     limit = limit_gain(options["strength"], options["correlation"])
     if limit == math.inf:
         return "Noise that both maps hold alike can be removed in full, so that the gain has no limit."
     return (
-        f"However long the context, no lambda gives more than 1/erf(s sqrt(1 - rho)) = {quantity(limit)} times, and "
-        "less where the second map holds some of the match."
+        f"However long the context, no lambda that keeps the match upright gives more than 1/erf(s sqrt(1 - rho)) = "
+        f"{quantity(limit)} times, and less where the second map holds some of the match."
     )
 
 
@@ -160,7 +165,10 @@ def _second_map(results: Results) -> list[str]:
         f"gain of lambda {as_given(results['options']['lambda'])} is {_gain(same)}."
     ]
     if useless:
-        found.append(f"From a margin of {as_given(useless[0])} there, the best lambda is 0: any subtraction loses.")
+        found.append(
+            f"From a margin of {as_given(useless[0])} there, the best lambda is 0: any subtraction that keeps the "
+            "match upright loses."
+        )
     return found
 
 

@@ -32,7 +32,13 @@ def _problem(results: Results) -> list[str]:
     if not finding:
         return _nobody(results)
     longest = max(finding, key=lambda entry: entry["length"])
-    return [_floor(longest), *_lost(results, longest), *_over_length(results), _heads_found(results)]
+    return [
+        _floor(longest),
+        *_lost(results, longest),
+        *_over_length(results),
+        _heads_found(results),
+        f"For diffattn plan: --margin {longest['margin']:.2f} --strength {longest['effective_strength']:.2f}",
+    ]
 
 
 def _nobody(results: Results) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -96,7 +95,7 @@ class NoiseRequest:
 
 
 def _within(name: str, value: float, low: float, high: float, *, above: bool = False) -> None:
-    if math.isfinite(value) and (low < value if above else low <= value) and value <= high:
+    if (low < value if above else low <= value) and value <= high:
         return
     least = f"above {low:,}" if above else f"{low:,} or more"
-    raise UserError(f"--{name}: expected a number {least} and at most {high:,}, got {value}")
+    raise UserError(f"--{name}: expected a number {least} and at most {high:,}, got {str(value)[:40]}")

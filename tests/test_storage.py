@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 
 import pytest
 
 from diffattn.errors import UserError
-from diffattn.storage import make_folder, read_json, to_json, write_json
+from diffattn.storage import make_folder, read_json, to_json, write_json, write_text
 
 
 def test_round_trip_and_no_leftovers(tmp_path):
@@ -43,3 +45,22 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="file"):
         make_folder(tmp_path / "file" / "below")
+
+
+def test_a_link_keeps_pointing_where_it_points(tmp_path):
+    (tmp_path / "target.json").write_text("old")
+    (tmp_path / "link.json").symlink_to("target.json")
+    write_json(tmp_path / "link.json", 1)
+    assert (tmp_path / "link.json").is_symlink()
+    assert read_json(tmp_path / "target.json") == 1
+
+
+def test_a_pipe_is_written_into_and_stays_a_pipe(tmp_path):
+    pipe, heard = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: heard.append(pipe.read_text()))
+    reader.start()
+    write_text(pipe, "said")
+    reader.join(timeout=30)
+    assert heard == ["said"]
+    assert pipe.is_fifo()

@@ -118,6 +118,15 @@ def test_ctrl_c_is_130_without_a_traceback(monkeypatch, capsys):
     assert "Traceback" not in capsys.readouterr().err
 
 
+def test_a_closed_standard_output_is_no_fault_of_ours():
+    command = f"{sys.executable} -m diffattn plan llama-7b --brief"
+    closed = subprocess.run(f"{command} >&-", shell=True, capture_output=True, text=True, timeout=60)
+    assert "Traceback" not in closed.stderr
+    full = subprocess.run(f"{command} > /dev/full", shell=True, capture_output=True, text=True, timeout=60)
+    assert full.returncode == 2
+    assert full.stderr == "diffattn: the standard output cannot be written (No space left on device)\n"
+
+
 def test_a_package_that_is_missing_is_named_with_what_to_type(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "psutil", None)
     monkeypatch.delitem(sys.modules, "diffattn.experiments.environment", raising=False)

@@ -131,6 +131,15 @@ def test_it_loads_neither_torch_nor_transformers():
         (("llama-7b", "--pilot", "nowhere.json"), "no file nowhere.json"),
         (("smollm2-135m", "--variant", "v1"), "smollm2-135m: variant: V1 pairs heads"),
         (("llama-7b", "--json", "-", "--markdown", "-"), "cannot both"),
+        (("llama-7b", "--markdown", "-", "--prompt"), "has the standard output for itself"),
+        (("llama-7b", "--context", "128KK"), "--context: expected whole numbers"),
+        (("llama-7b", "--context", "9" * 400), "--context: expected whole numbers"),
+        (("llama-7b", "--flops", "1e12", "--bandwidth", "nan"), "above 0"),
+        (("llama-7b", "--price-device-hour", "nan"), "device_hour: expected 0 or more"),
+        (("llama-7b", "--strength", "1e200"), "strength: expected a number from 0.01 to 10"),
+        (("llama-7b", "--train-tokens", "inf"), "train_tokens: expected above 0"),
+        (("llama-7b", "--hardware", "cpu", "--dtype", "float8"), "a CPU is measured in float32"),
+        (("x" * 5000,), "no preset of that name"),
     ],
 )
 def test_wrong_options_are_one_line(arguments, message, capsys):
@@ -154,6 +163,16 @@ def test_wrong_files_are_one_line(text, message, tmp_path, capsys):
     said = refused(capsys, path)
     assert message in said
     assert str(path) in said
+
+
+def test_names_are_shown_as_they_stand_and_units_are_read(tmp_path, capsys):
+    config = {**PRESETS["smollm2-135m"], "model_type": "[/red]"}
+    (tmp_path / "config.json").write_text("\ufeff" + json.dumps(config))
+    assert call("plan", tmp_path, "--context", "1M,8k,8192") == 0
+    shown = capsys.readouterr().out
+    assert "model_type '[/red]' is not known here" in shown
+    assert "1,048,576 x 1" in shown
+    assert shown.count("\n8,192 x 1 ") == 1
 
 
 def test_files_that_cannot_be_read_or_written(tmp_path, capsys):

@@ -171,8 +171,12 @@ def _positions(situation: Situation, numbers: Mapping[str, Any]) -> str:
 
 
 def _would_change(situation: Situation, refused: list[dict[str, Any]], numbers: Mapping[str, Any]) -> list[str]:
-    found = [f"Say {entry['option']}: {entry['case']} is refused." for entry in refused if entry["applies"] is None]
-    found += [f"Were it not for {entry['case']}." for entry in refused if entry["applies"]]
+    found = [
+        f"{entry['case'].capitalize()} would be refused: say {entry['option']}."
+        for entry in refused
+        if entry["applies"] is None
+    ]
+    found += [f"If it were not so: {entry['case']}." for entry in refused if entry["applies"]]
     if situation.task is None:
         found.append("Say --task: what is published is about retrieval.")
     if situation.context < LONG_CONTEXT:

@@ -74,7 +74,7 @@ def test_out_holds_results_tables_page_and_plots(tmp_path, capsys):
         (["--length", "1"], "--length: expected"),
         (["--length", "many"], "--length"),
         (["--lengths", "1024,x"], "--lengths: expected whole numbers"),
-        (["--lengths", ","], "--lengths: name one"),
+        (["--lengths", ","], "--lengths: expected whole numbers"),
         (["--lengths", "8,1"], "--lengths: expected"),
         (["--lambda", "half"], "--lambda"),
         (["--lambda", "nan"], "--lambda: expected"),

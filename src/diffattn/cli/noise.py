@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from diffattn.cli.options import JsonFile, check_json, loading, report_console, write_report_json
+from diffattn.cli.options import (
+    JsonFile,
+    check_json,
+    loading,
+    numbers_of,
+    report_console,
+    whole_numbers,
+    write_report_json,
+)
 from diffattn.errors import UserError
 
 if TYPE_CHECKING:
@@ -32,7 +40,7 @@ def command(
     length: Annotated[int, typer.Option(help="Keys that the query sees, the match among them.")] = 131_072,
     lengths: Annotated[
         str | None,
-        typer.Option(help="Lengths of the sweep over length, with commas.", show_default="1,024 to 262,144, doubling"),
+        typer.Option(help="Lengths to sweep over, such as 1K,64K.", show_default="1K to 256K; of a model 32 to 2K"),
     ] = None,
     margin: Annotated[float, typer.Option(help="The match's score above the mean of the others.")] = 8.0,
     strength: Annotated[float, typer.Option(help="Standard deviation of the others' scores.")] = 1.0,
@@ -103,7 +111,7 @@ def _drawn(given: dict[str, Any], out: Path | None) -> dict[str, Any]:
         from diffattn.experiments.noise import NoiseRequest, run_noise
 
     numbers: dict[str, Any] = (
-        {} if given["lengths"] is None else {"lengths": _numbers("lengths", given["lengths"], int)}
+        {} if given["lengths"] is None else {"lengths": whole_numbers("lengths", given["lengths"])}
     )
     request = NoiseRequest(**{name: given[name] for name in _DRAWN}, **numbers)
     return _kept(out, lambda: run_noise(request, command=command_line()))
@@ -115,8 +123,8 @@ def _trained(given: dict[str, Any], out: Path | None) -> dict[str, Any]:
         from diffattn.experiments.environment import command_line
         from diffattn.experiments.noise.trained import TrainedRequest, run_trained
 
-    lengths = None if given["lengths"] is None else _numbers("lengths", given["lengths"], int)
-    depths = _numbers("depths", given["depths"], float)
+    lengths = None if given["lengths"] is None else whole_numbers("lengths", given["lengths"])
+    depths = numbers_of("depths", given["depths"])
     request = TrainedRequest(**{name: given[name] for name in _TRAINED}, lengths=lengths, depths=depths)
     return _kept(out, lambda: run_trained(request, command=command_line()))
 
@@ -130,14 +138,6 @@ def _kept(out: Path | None, work: Callable[[], dict[str, Any]]) -> dict[str, Any
         if folder:
             write_results(results, folder, progress=True)
     return results
-
-
-def _numbers(name: str, text: str, kind: type) -> tuple[Any, ...]:
-    try:
-        return tuple(kind(part) for part in text.split(",") if part.strip())
-    except ValueError:
-        example = "whole numbers with commas, such as 1024,65536" if kind is int else "numbers such as 0,0.5,1"
-        raise UserError(f"--{name}: expected {example}, got {text!r}") from None
 
 
 def _show(console: Console, results: dict[str, Any], out: Path | None) -> None:

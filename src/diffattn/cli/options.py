@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -28,8 +29,10 @@ __all__ = [
     "Tokens",
     "check_json",
     "loading",
+    "numbers_of",
     "report_console",
     "resumable",
+    "whole_numbers",
     "write_output",
     "write_report_json",
 ]
@@ -57,6 +60,31 @@ JsonFile = Annotated[
     Path | None,
     typer.Option("--json", help="Write the results as JSON to this file; - is standard output, with nothing else."),
 ]
+
+
+def whole_numbers(option: str, text: str) -> tuple[int, ...]:
+    """Whole numbers between commas, each once; K is 1,024 and M 1,048,576.
+
+    Raises:
+        UserError: there is something else.
+    """
+    sizes = {"": 1, "K": 1 << 10, "M": 1 << 20}
+    found = [re.fullmatch("([0-9]{1,12})([KM]?)", part.strip().upper()) for part in text.split(",")]
+    if not all(found):
+        raise UserError(f"--{option}: expected whole numbers such as 8192 or 32K,128K, got {text[:60]!r}")
+    return tuple(dict.fromkeys(int(part[1]) * sizes[part[2]] for part in found if part))
+
+
+def numbers_of(option: str, text: str) -> tuple[float, ...]:
+    """Numbers between commas.
+
+    Raises:
+        UserError: there is something else.
+    """
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise UserError(f"--{option}: expected numbers such as 0,0.5, got {text[:60]!r}") from None
 
 
 def check_json(path: Path | None, what: str = "JSON") -> None:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from diffattn.cli.options import JsonFile, check_json, report_console, write_output, write_report_json
+from diffattn.cli.options import (
+    JsonFile,
+    check_json,
+    numbers_of,
+    report_console,
+    whole_numbers,
+    write_output,
+    write_report_json,
+)
 from diffattn.errors import UserError
 
 if TYPE_CHECKING:
@@ -128,8 +135,8 @@ def _plan(given: dict[str, Any]) -> dict[str, Any]:
             config=config,
             name=name,
             pilot=pilot,
-            contexts=_lengths("context", given["context"]),
-            batches=_lengths("batch", given["batch"]),
+            contexts=whole_numbers("context", given["context"]),
+            batches=whole_numbers("batch", given["batch"]),
             hardware=choose_hardware(*(given[key] for key in ("hardware", "dtype", "flops", "bandwidth"))),
             noise=_noise(given),
             prices=_prices(given),
@@ -145,7 +152,7 @@ def _noise(given: dict[str, Any]) -> Any:
 
     measured = {key: given[key] for key in ("margin", "strength") if given[key] is not None}
     numbers = {key: given[key] for key in ("second_margin", "lam")}
-    correlations = _numbers("correlation", given["correlation"])
+    correlations = numbers_of("correlation", given["correlation"])
     return NoiseAssumptions(**measured, **numbers, correlations=correlations, measured=len(measured) == 2)
 
 
@@ -158,22 +165,6 @@ def _prices(given: dict[str, Any]) -> Any:
         kilowatt_hour=given["price_kwh"],
         watts=given["watts"],
     )
-
-
-def _lengths(name: str, text: str) -> tuple[int, ...]:
-    """Whole numbers between commas, each once; K is 1,024 and M 1,048,576."""
-    sizes = {"": 1, "K": 1 << 10, "M": 1 << 20}
-    found = [re.fullmatch("([0-9]{1,12})([KM]?)", part.strip().upper()) for part in text.split(",")]
-    if not all(found):
-        raise ValueError(f"--{name}: expected whole numbers such as 8192 or 32K,128K, got {text[:60]!r}")
-    return tuple(dict.fromkeys(int(part[1]) * sizes[part[2]] for part in found if part))
-
-
-def _numbers(name: str, text: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise ValueError(f"--{name}: expected numbers such as 0,0.5, got {text[:60]!r}") from None
 
 
 def _page(found: dict[str, Any]) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import json
 import re
+import statistics
 from pathlib import Path
 
 import pytest
@@ -122,3 +124,19 @@ def headings(page: Path) -> set[str]:
     """The names that Markdown gives to a page's headings."""
     titles = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_what_the_results_say_of_noise_is_in_their_files():
+    text = (DOCS / "results" / "README.md").read_text()
+    drawn = json.loads((DOCS / "results" / "noise" / "drawn" / "results.json").read_text())
+    at = {(row["sweep"], row["x"], row["method"]): row["measures"]["signal_to_noise"] for row in drawn["rows"]}
+    failing = at["failing", 4.0, "softmax"]
+    assert f"({failing['closed_form']:,.0f} against {failing['value']:,.0f} at a strength of 4)" in text
+    inside = [row["measures"]["signal_to_noise"]["inside"] for row in drawn["rows"] if row["holds"]]
+    assert f"({sum(map(bool, inside))} settings)" in text
+    for variant, heads in (("v2", 16), ("v1", 8)):
+        results = json.loads((DOCS / "results" / "noise" / variant / "results.json").read_text())
+        rows = [row for row in results["heads"] if row["length"] == 256]
+        assert len(rows) == heads
+        assert f".{100 * statistics.median(row['correlation'] for row in rows):.0f}" in text
+        assert f"{sum(row['gain'] < 1 for row in rows)} of V{variant[1]}'s {heads}" in text

@@ -122,7 +122,7 @@ def test_it_loads_neither_torch_nor_transformers():
         (("llama-7b", "--variant", "v9"), "variant: expected one of"),
         (("llama-7b", "--correlation", "a"), "--correlation: expected numbers"),
         (("llama-7b", "--correlation", "2"), "correlation: expected -1 to 1"),
-        (("llama-7b", "--strength", "0"), "strength: expected a number from 0.01 to 10"),
+        (("llama-7b", "--strength", "0", "--margin", "8"), "strength: expected a number from 0.01 to 10"),
         (("llama-7b", "--lambda", "-1"), "lambda: expected a number from 0 to 100"),
         (("llama-7b", "--training", "luck"), "training: expected one of"),
         (("llama-7b", "--utilization", "2"), "utilization: expected"),
@@ -136,10 +136,13 @@ def test_it_loads_neither_torch_nor_transformers():
         (("llama-7b", "--context", "9" * 400), "--context: expected whole numbers"),
         (("llama-7b", "--flops", "1e12", "--bandwidth", "nan"), "above 0"),
         (("llama-7b", "--price-device-hour", "nan"), "device_hour: expected 0 or more"),
-        (("llama-7b", "--strength", "1e200"), "strength: expected a number from 0.01 to 10"),
+        (("llama-7b", "--strength", "1e200", "--margin", "8"), "strength: expected a number from 0.01 to 10"),
         (("llama-7b", "--train-tokens", "inf"), "train_tokens: expected above 0"),
         (("llama-7b", "--hardware", "cpu", "--dtype", "float8"), "a CPU is measured in float32"),
         (("x" * 5000,), "no preset of that name"),
+        (("",), "the name of the configuration is empty"),
+        (("llama-7b", "--margin", "9"), "--margin and --strength are measured together"),
+        (("llama-7b", "--pilot", str(ROOT / "docs/results/noise/v2/results.json")), "another kind ('noise')"),
     ],
 )
 def test_wrong_options_are_one_line(arguments, message, capsys):
@@ -185,8 +188,13 @@ def test_files_that_cannot_be_read_or_written(tmp_path, capsys):
     assert "pilot: expected finite test losses" in refused(capsys, "llama-7b", "--pilot", tmp_path / "results.json")
 
 
+def test_presets_are_listed(capsys):
+    assert call("plan", "presets") == 0
+    assert capsys.readouterr().out.split() == list(PRESETS)
+
+
 def test_the_projects_own_comparison_is_a_pilot(capsys):
-    pilot = ROOT / "docs/results/wikitext-2-small/results.json"
+    pilot = ROOT / "docs/results/wikitext-2-small"
     assert call("plan", "smollm2-135m", "--pilot", pilot, "--json", "-") == 0
     found = json.loads(capsys.readouterr().out)["experiment"]
     assert found["pairs"] >= 2

@@ -43,8 +43,8 @@ Lengths = Annotated[str, typer.Option(help="Target contexts, tokens, such as 32K
 
 def command(
     ctx: typer.Context,
-    config: Annotated[str, typer.Argument(help="A config.json, a folder with one, or a preset such as llama-3.1-8b.")],
-    variant: Annotated[str, typer.Option(help="The attention to look at: v2, v1 or gated.")] = "v2",
+    config: Annotated[str, typer.Argument(help="A config.json, a folder with one, or a preset; `presets` names them.")],
+    variant: Annotated[str, typer.Option(help="Whose decoding and fields to show: v2, v1 or gated.")] = "v2",
     context: Lengths = "4K,32K,128K",
     batch: Annotated[str, typer.Option(help="Sequences decoded at once, such as 1,16.")] = "1,16",
     queries: Annotated[int, typer.Option(help="Tokens a decode step, more than one with speculation.")] = 1,
@@ -54,10 +54,10 @@ def command(
     bandwidth: Annotated[float | None, typer.Option(help="Bytes a second of its memory.")] = None,
     margin: Annotated[
         float | None,
-        typer.Option(help="Noise model: the match's score above the others'.", show_default="8, assumed"),
+        typer.Option(help="The match's score above the others', as measured.", show_default="8, assumed"),
     ] = None,
     strength: Annotated[
-        float | None, typer.Option(help="Noise model: spread of the others' scores.", show_default="1, assumed")
+        float | None, typer.Option(help="Spread of the others' scores, as measured.", show_default="1, assumed")
     ] = None,
     second_margin: Annotated[float, typer.Option(help="Noise model: the match's margin in the second map.")] = 0.0,
     correlation: Annotated[str, typer.Option(help="Noise model: of the two maps' noise.")] = "0,0.5,0.9",
@@ -111,6 +111,10 @@ def command(
         raise UserError(f"--json and --markdown cannot both be written to {json_file}: name two files")
     if str(markdown) == "-" and (brief or prompt or skill):
         raise UserError("--markdown - has the standard output for itself: leave out --brief, --prompt and --skill")
+    if config == "presets":
+        typer.echo(_presets())
+        return
+    _refuse_half(margin, strength)
     found = _plan(ctx.params)
     write_report_json(json_file, found)
     if markdown is not None:
@@ -119,6 +123,17 @@ def command(
         typer.echo(_texts(found, brief, prompt, skill), nl=False, err=str(json_file) == "-")
     elif str(markdown) != "-":
         _show(report_console(json_file), found)
+
+
+def _presets() -> str:
+    from diffattn.planning.presets import PRESETS
+
+    return "\n".join(PRESETS)
+
+
+def _refuse_half(margin: float | None, strength: float | None) -> None:
+    if (margin is None) != (strength is None):
+        raise UserError("--margin and --strength are measured together: give both, or none to have them assumed")
 
 
 def _plan(given: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+if sys.version_info < (3, 10):  # noqa: UP036  (it may be run by any Python that is at hand)
+    print("lesson: it needs Python 3.10 or later", file=sys.stderr)
+    sys.exit(2)
 if __name__ == "__main__":  # run by its path: the package is then not to be found
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 

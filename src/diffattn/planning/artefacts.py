@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from diffattn.planning.comparison import LABELS
-from diffattn.planning.document import plain, share
+from diffattn.planning.document import at_context, plain, share
 from diffattn.planning.sections import to_markdown
 
 __all__ = ["ARTEFACTS", "brief", "filled", "read_artefact"]
@@ -36,7 +36,7 @@ def brief(plan: Mapping[str, Any]) -> str:
     """The plan in a dozen lines of Markdown, about V2."""
     asked, verdict = plan["asked"], plan["verdict"]
     machine = f"{asked['hardware']['name']}, {asked['dtype']}"
-    lines = [f"{plan['model']} at {max(asked['contexts']):,} tokens, {machine}: {verdict['answer']}"]
+    lines = [f"{plan['model']} at {max(asked['contexts']):,} tokens, {machine}: V2: {verdict['answer']}"]
     lines += plan["notes"]
     lines += [_refused(verdict), _attention(plan), _size(plan), _cache(plan), *_decode(plan), _noise(plan)]
     lines += [_training(plan), _seeds(plan)]
@@ -85,7 +85,7 @@ def _decode(plan: Mapping[str, Any]) -> list[str]:
     limit = "memory" if bound["memory_bound"] else "arithmetic"
     base, ridge = plan["bounds"]["softmax"][0]["intensity"], plan["bounds"]["ridge"]
     ours = bound["intensity"]
-    prefill = {key: _at(plan["sizes"][key]["prefill_flops"], context) for key in ("softmax", "v2")}
+    prefill = {key: at_context(plan["sizes"][key]["prefill_flops"], context) for key in ("softmax", "v2")}
     return [
         f"decode step by the roofline, V2 over the baseline: {times}",
         f"attention in decoding: {base:.4g} FLOPs a byte, V2 {ours:.4g}, ridge {ridge:.4g}: bound by {limit}",
@@ -96,15 +96,10 @@ def _decode(plan: Mapping[str, Any]) -> list[str]:
 _FITS = {True: "", False: " (does not fit one)", None: ""}
 
 
-def _at(values: Mapping[Any, float], context: int) -> float:
-    """The value at a context; in JSON the contexts have become text."""
-    return values[context] if context in values else values[str(context)]
-
-
 def _noise(plan: Mapping[str, Any]) -> str:
     noise, assumed = plan["noise"], plan["asked"]["noise"]
     gains = ", ".join(f"{row['gain']:.2f} at correlation {row['correlation']:g}" for row in noise["rows"])
-    source = "measured" if assumed["measured"] else "assumed"
+    source = "as given" if assumed["measured"] else "assumed"
     fails = "" if noise["holds"] else " (the closed form fails at this strength)"
     return (
         f"noise model (margin {assumed['margin']:g}, strength {assumed['strength']:g} {source}): "

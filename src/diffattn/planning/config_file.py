@@ -22,6 +22,8 @@ def read_config(source: str) -> tuple[dict[str, Any], str]:
     Raises:
         UserError: there is no such file or preset, or the file holds no JSON object.
     """
+    if not source:
+        raise UserError("the name of the configuration is empty: name a config.json, a folder with one, or a preset")
     path = Path(source)
     if _is(path.is_dir):
         path = next(
@@ -43,9 +45,14 @@ def read_results(path: Path) -> dict[str, Any]:
     Raises:
         UserError: there is no such file, or it holds no JSON object.
     """
+    if _is(path.is_dir):
+        path /= "results.json"
     if not _is(path.exists):
         raise UserError(f"there is no file {path}: name the results.json of a comparison")
-    return _read_object(path, "a comparison's results.json")
+    results = _read_object(path, "a comparison's results.json")
+    if results.get("kind") not in (None, "compare"):
+        raise UserError(f"{path} holds results of another kind ({results['kind']!a}): name a comparison's results.json")
+    return results
 
 
 def _is(asked: Callable[[], bool]) -> bool:

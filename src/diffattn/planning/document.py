@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["Section", "Table", "amount", "markdown", "plain", "share"]
+__all__ = ["Section", "Table", "amount", "at_context", "markdown", "plain", "share"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,11 @@ def markdown(title: str, sections: Iterable[Section]) -> str:
             lines += [*_markdown_table(section.table), ""]
         lines += _paragraphs(section.after)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def at_context(values: Mapping[Any, float], context: int) -> float:
+    """The value at a context; in JSON the contexts have become text."""
+    return values[context] if context in values else values[str(context)]
 
 
 def share(value: float) -> str:

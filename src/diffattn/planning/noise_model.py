@@ -2,7 +2,8 @@
 
 Of N keys one is the match, with the score m_b in map b; the scores of the other M = N - 1 are N(0, s_b^2), and at the
 same key those of the two maps correlate by rho. All results are ratios of expectations, with each map's sum of
-exponentials replaced by its mean Z_b = e^m_b + M e^(s_b^2 / 2), so that they hold where `deviation` is small:
+exponentials replaced by its mean Z_b = e^m_b + M e^(s_b^2 / 2): those of a position `holds` where that sum deviates
+little, those of the output, which take a sum of squares, `output_holds`:
 
     p_b = e^m_b / Z_b       weight of the match in map b
     u   = e^(s1^2 / 2) / Z1     mean weight of another key in map 1; w1 the same in map 2, w = lam w1
@@ -19,6 +20,8 @@ __all__ = ["NoiseModel", "best_sharpening", "limit_gain", "losing_strength", "ma
 
 #: Above this the sum of exponentials is too far from its mean, and the closed form fails.
 LARGEST_DEVIATION = 0.01
+#: The same for the sum of squares, of one draw.
+LARGEST_SQUARE_DEVIATION = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +70,14 @@ class NoiseModel:
 
     @property
     def holds(self) -> bool:
-        """Whether the closed form may be trusted."""
+        """Whether the closed form of a position may be trusted."""
         return self.deviation < LARGEST_DEVIATION
+
+    @property
+    def output_holds(self) -> bool:
+        """Whether that of the output may be: a few scores decide a sum of squares sooner than a sum."""
+        strength = max(self.strength, self.s2)
+        return math.expm1(min(4 * strength**2, 700.0)) / (self.length - 1) < LARGEST_SQUARE_DEVIATION
 
     def match_weight(self, lam: float = 0.0) -> float:
         """Signed weight of the match, p1 - lam p2; with lam = 0 ordinary attention's."""

@@ -42,7 +42,7 @@ def verdict(plan: Plan) -> Iterator[Section]:
 def noise(plan: Plan) -> Section:
     """The floor at the longest context, and what subtraction gains by the correlation of the maps' noise."""
     noise, assumed = plan["noise"], plan["asked"]["noise"]
-    source = "Measured" if assumed["measured"] else "Assumed, as no configuration tells"
+    source = "Given" if assumed["measured"] else "Assumed, as no configuration tells"
     before = (
         f"{source}: margin {assumed['margin']:g}, strength {assumed['strength']:g}, the "
         f"match's margin in the second map {assumed['second_margin']:g}. Your own model: diffattn noise --model.",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from diffattn.planning.comparison import LABELS
-from diffattn.planning.document import Section, Table, amount
+from diffattn.planning.document import Section, Table, amount, at_context
 
 __all__ = ["bounds", "decode", "memory", "parameters"]
 
@@ -52,11 +52,11 @@ def memory(plan: Plan) -> Section:
     for context in plan["asked"]["contexts"]:
         at = f"at {context:,}"
         rows += [
-            (f"cache {at}", *(amount(_at(size["cache_bytes"], context), "B") for size in sizes.values())),
-            (f"prefill {at}", *(amount(_at(size["prefill_flops"], context), "FLOP") for size in sizes.values())),
+            (f"cache {at}", *(amount(at_context(size["cache_bytes"], context), "B") for size in sizes.values())),
+            (f"prefill {at}", *(amount(at_context(size["prefill_flops"], context), "FLOP") for size in sizes.values())),
             (
                 f"training a token {at}",
-                *(amount(_at(size["training_flops_a_token"], context), "FLOP") for size in sizes.values()),
+                *(amount(at_context(size["training_flops_a_token"], context), "FLOP") for size in sizes.values()),
             ),
         ]
     return Section(
@@ -128,8 +128,3 @@ def bounds(plan: Plan) -> Section:
 
 def _label(key: str) -> str:
     return LABELS.get(key, key)
-
-
-def _at(values: Mapping[Any, float], context: int) -> float:
-    """The value at a context; in JSON the contexts have become text."""
-    return values[context] if context in values else values[str(context)]

@@ -63,7 +63,7 @@ def refusals(situation: Situation, numbers: Mapping[str, Any]) -> list[dict[str,
          f"under {SHORT_CONTEXT:,} tokens (under {_INDISTINGUISHABLE:,} from scratch) no gain has been shown that pays",
          "--context"),
         ("the model holds up", _holds_up(situation, numbers),
-         "measured, softmax leaves less than 10% of its weight to noise at this length", "--margin and --strength"),
+         "by the margin and strength given less than 10% of its weight is noise", "--margin and --strength"),
     )  # fmt: skip
     return [{"case": case, "applies": applies, "why": why, "option": option} for case, applies, why, option in cases]
 
@@ -130,7 +130,7 @@ def _pilot(interval: list[float]) -> Evidence:
 
 def _floor(situation: Situation, numbers: Mapping[str, Any]) -> str:
     gains = ", ".join(f"{gain:.2f} at a correlation of {rho:g}" for rho, gain in numbers["gains"].items())
-    source = "as measured" if numbers["noise_measured"] else "under assumptions"
+    source = "by the margin and strength given" if numbers["noise_measured"] else "under assumptions"
     fails = "" if numbers["noise_holds"] else " The closed form fails at this strength, so that no gain is known."
     return (
         f"At {situation.context:,} tokens the noise model leaves {share(numbers['noise_mass'])} of softmax's weight to "

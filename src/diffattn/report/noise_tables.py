@@ -73,7 +73,7 @@ def _sweep(name: str, rows: list[Row]) -> NoiseTable:
         "Method",
         "Lambda",
         *_MEASURES.values(),
-        "Closed form holds",
+        "Closed form of a position holds",
     )
     return NoiseTable(
         name=name.replace("_", "-"),
@@ -87,7 +87,7 @@ def _controls(rows: list[Row]) -> NoiseTable:
     return NoiseTable(
         name="controls",
         title=_CONTROLS,
-        head=("Control", *_MEASURES.values(), "Closed form holds"),
+        head=("Control", *_MEASURES.values(), "Closed form of a position holds"),
         rows=tuple((method_name(row), *_cells(row), _holds(row)) for row in rows),
     )
 
@@ -112,6 +112,8 @@ def _cell(row: Row, name: str) -> str:
     if expected is None:
         return between(row, name)
     outside = " (outside)" if measure(row, name).get("inside") is False else ""
+    if name.startswith("output") and row.get("output_holds") is False:
+        outside = " (beyond its range)"
     return f"{between(row, name)}; {quantity(expected)}{outside}"
 
 

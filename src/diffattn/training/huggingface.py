@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from logging import CRITICAL, getLogger
 from pathlib import Path
 
 import torch
@@ -99,14 +100,18 @@ def _optimizer(model: PreTrainedModel, settings: TrainingSettings) -> tuple[Adam
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep back Transformers' bars, and what it warns of on resuming: tied weights that are rightly in no file."""
-    logging = transformers.logging
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    """Keep back Transformers' bars, what it warns of on resuming (tied weights that are rightly in no file), and what
+    the hub's client says of each attempt to reach it.
+    """
+    logging, hub = transformers.logging, getLogger("huggingface_hub")
+    verbosity, bars, hub_level = logging.get_verbosity(), logging.is_progress_bar_enabled(), hub.level
     logging.set_verbosity_error()
     logging.disable_progress_bar()
+    hub.setLevel(CRITICAL)
     try:
         yield
     finally:
+        hub.setLevel(hub_level)
         logging.set_verbosity(verbosity)
         if bars:
             logging.enable_progress_bar()

@@ -130,8 +130,12 @@ def _median_gains(rows: list[dict[str, Any]]) -> dict[float, float]:
 def _removed(results: Results) -> list[str]:
     finding = [entry for entry in results["lengths"] if entry["finding"]]
     if not finding:
-        middle = median(row["correlation"] for row in results["heads"])
-        return [f"Over all heads the correlation of the two maps' noise has a median of {number(middle, 2)}."]
+        length = max(row["length"] for row in results["heads"])
+        middle = median(row["correlation"] for row in results["heads"] if row["length"] == length)
+        return [
+            f"At {count(length)} tokens the correlation of the two maps' noise has a median of {number(middle, 2)} "
+            "over all heads."
+        ]
     entry = max(finding, key=lambda entry: entry["length"])
     rows = [row for row in results["heads"] if row["length"] == entry["length"] and row["finds_answer"]]
     before, after = (median(row[name] for row in rows) for name in ("first_rest_mass", "rest_mass"))

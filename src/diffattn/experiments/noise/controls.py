@@ -28,7 +28,7 @@ class Control:
         parameter: the number it takes: a factor on the scores, the sink's score, the gate, keys kept.
         weights: from keys `[draws, 1, keys, 2]` to weights `[draws, keys]` of the same keys.
         closed: its closed form; empty where there is none.
-        holds: whether that may be trusted; None where there is none.
+        holds, output_holds: whether that of a position and of the output may be trusted; None where there is none.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Control:
     weights: Callable[[Tensor], Tensor]
     closed: Closed
     holds: bool | None
+    output_holds: bool | None
 
 
 def controls(request: NoiseRequest) -> list[Control]:
@@ -83,6 +84,7 @@ def _scaled(name: str, model: NoiseModel, factor: float) -> Control:
         weights=lambda keys: _softmax(keys, factor),
         closed=closed,
         holds=scaled.holds,
+        output_holds=scaled.output_holds,
     )
 
 
@@ -97,7 +99,8 @@ def _sink(model: NoiseModel) -> Control:
     closed = _times(closed_form(model, 0.0), 1 / (1 + model.noise_mass()))
     # A sink takes a little more in draws with less noise: its gain is 1 only as far as the noise's sum is its mean.
     closed |= {"gain": None, "output_gain": None}
-    return Control(name="sink", parameter=score, weights=weights, closed=closed, holds=model.holds)
+    trust = {"holds": model.holds, "output_holds": model.output_holds}
+    return Control(name="sink", parameter=score, weights=weights, closed=closed, **trust)
 
 
 def _gate(model: NoiseModel, gate: float) -> Control:
@@ -108,6 +111,7 @@ def _gate(model: NoiseModel, gate: float) -> Control:
         weights=lambda keys: gate * _softmax(keys),
         closed=_times(closed_form(model, 0.0), gate),
         holds=model.holds,
+        output_holds=model.output_holds,
     )
 
 
@@ -119,7 +123,7 @@ def _top_k(kept: int) -> Control:
         largest = scores.topk(kept, dim=-1).indices
         return _softmax(keys, mask=torch.zeros_like(scores, dtype=torch.bool).scatter_(-1, largest, True))
 
-    return Control(name="top_k", parameter=kept, weights=weights, closed={}, holds=None)
+    return Control(name="top_k", parameter=kept, weights=weights, closed={}, holds=None, output_holds=None)
 
 
 def _times(closed: Closed, share: float) -> Closed:

@@ -64,8 +64,8 @@ def measure_all(request: NoiseRequest, progress: bool = False) -> list[Row]:
     """Draw every setting and describe it: a row for each sweep, place and method.
 
     A row has `sweep`, `x`, `method`, the setting's numbers, `lambda` or a control's `parameter`, `draws`, whether the
-    closed form `holds` and by what `deviation`, the share of draws in which the match is `kept` (top-k may lose it),
-    and `measures` as `describe` makes them.
+    closed form `holds` and `output_holds`, and by what `deviation`, the share of draws in which the match is `kept`
+    (top-k may lose it), and `measures` as `describe` makes them.
     """
     groups = [
         (length, failing, list(members))
@@ -98,17 +98,23 @@ def _group(
         for (x, method, lam), sums in zip(point.series, others, strict=True):
             closed = closed_form(point.model, lam)
             head = {"sweep": point.sweep, "x": x, "method": method, **_setting(point.model), "lambda": lam}
-            yield _row({**head, "holds": point.model.holds}, sums, softmax, closed)
+            trust: Row = {"holds": point.model.holds, "output_holds": point.model.output_holds}
+            yield _row({**head, **trust}, sums, softmax, closed)
     if chosen:
         softmax, *others = measured[-1]
         for control, sums in zip(chosen, others, strict=True):
             head = {"sweep": "controls", "x": None, "method": control.name, **_setting(request.model)}
-            yield _row({**head, "parameter": control.parameter, "holds": control.holds}, sums, softmax, control.closed)
+            trust = {"holds": control.holds, "output_holds": control.output_holds}
+            yield _row({**head, "parameter": control.parameter, **trust}, sums, softmax, control.closed)
 
 
 def _row(head: Row, sums: Array, softmax: Array, closed: dict[str, float | None]) -> Row:
     kept = float((sums[:, 0] != 0).mean())
-    return {**head, "draws": len(sums), "kept": kept, "measures": describe(sums, softmax, head["length"] - 1, closed)}
+    measures = describe(sums, softmax, head["length"] - 1, closed)
+    if head["output_holds"] is False:
+        for name in ("output_signal_to_noise", "output_gain"):
+            measures[name]["inside"] = None
+    return {**head, "draws": len(sums), "kept": kept, "measures": measures}
 
 
 def _setting(model: NoiseModel) -> Row:

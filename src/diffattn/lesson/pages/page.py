@@ -46,7 +46,7 @@ def check(path: Path) -> None:
         UserError: it is a folder, or its folder is missing or closed to writing.
     """
     folder = path.absolute().parent
-    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+    if str(path) == "-" or path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
         raise UserError(f"the page {path} cannot be written: name a file in a folder that exists and may be written")
 
 

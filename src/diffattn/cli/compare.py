@@ -17,7 +17,7 @@ from diffattn.cli.options import (
     MatchParameters,
     PresetName,
     Tokens,
-    check_json,
+    check_output,
     loading,
     report_console,
     resumable,
@@ -58,7 +58,7 @@ def command(
       diffattn compare --seeds 3 --variants softmax,gated,v2
       diffattn compare --preset small --data wikitext-2 --out runs/wikitext
     """
-    check_json(json_file)
+    check_output(json_file)
     with loading():
         from diffattn.experiments.compare import compare
         from diffattn.experiments.environment import command_line

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from diffattn.cli.options import JsonFile, check_json, loading, report_console, write_report_json
+from diffattn.cli.options import JsonFile, check_output, loading, report_console, write_report_json
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,7 +33,7 @@ def command(json_file: JsonFile = None) -> None:
       diffattn doctor
       diffattn doctor --json -
     """
-    check_json(json_file)
+    check_output(json_file)
     found = _examine()
     write_report_json(json_file, found)
     report_console(json_file).print(_text(found), markup=False)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from diffattn.cli.options import JsonFile, check_json, loading, report_console, write_report_json
+from diffattn.cli.options import JsonFile, check_output, loading, report_console, write_report_json
 from diffattn.errors import UserError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def command(
       diffattn evaluate runs/v2 --split validation --context 128 --json -
       diffattn evaluate runs/v2 --data my-text.txt
     """
-    check_json(json_file)
+    check_output(json_file)
     with loading():
         from diffattn.training import load_run
 

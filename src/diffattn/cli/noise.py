@@ -11,7 +11,7 @@ import typer
 
 from diffattn.cli.options import (
     JsonFile,
-    check_json,
+    check_output,
     loading,
     numbers_of,
     report_console,
@@ -88,7 +88,7 @@ def command(
       diffattn noise --run runs/v2 --data wikitext-2
       diffattn noise --model HuggingFaceTB/SmolLM2-135M --lengths 128,512,2048 --out runs/smollm
     """
-    check_json(json_file)
+    check_output(json_file)
     _refuse_others(ctx, drawn=run is None and model is None)
     results = (_drawn if run is None and model is None else _trained)(ctx.params, out)
     write_report_json(json_file, results)

@@ -27,7 +27,7 @@ __all__ = [
     "MatchParameters",
     "PresetName",
     "Tokens",
-    "check_json",
+    "check_output",
     "loading",
     "numbers_of",
     "report_console",
@@ -87,7 +87,7 @@ def numbers_of(option: str, text: str) -> tuple[float, ...]:
         raise UserError(f"--{option}: expected numbers such as 0,0.5, got {text[:60]!r}") from None
 
 
-def check_json(path: Path | None, what: str = "JSON") -> None:
+def check_output(path: Path | None, what: str = "JSON") -> None:
     """Refuse, before any work is done, a file for JSON (or `what`) that cannot be written.
 
     Raises:

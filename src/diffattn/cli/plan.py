@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from diffattn.cli import plan_options as options
 from diffattn.cli.options import (
     JsonFile,
-    check_json,
+    check_output,
     numbers_of,
     report_console,
     whole_numbers,
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_NOT_SAID = "not said"
 #: Options that go into the request as they are.
 _PLAIN = (
     "variant",
@@ -38,61 +37,41 @@ _PLAIN = (
     "difference",
     "pairs",
 )
-Lengths = Annotated[str, typer.Option(help="Target contexts, tokens, such as 32K or 8192,131072.")]
 
 
 def command(
     ctx: typer.Context,
-    config: Annotated[str, typer.Argument(help="A config.json, a folder with one, or a preset; `presets` names them.")],
-    variant: Annotated[str, typer.Option(help="Whose decoding and fields to show: v2, v1 or gated.")] = "v2",
-    context: Lengths = "4K,32K,128K",
-    batch: Annotated[str, typer.Option(help="Sequences decoded at once, such as 1,16.")] = "1,16",
-    queries: Annotated[int, typer.Option(help="Tokens a decode step, more than one with speculation.")] = 1,
-    dtype: Annotated[str, typer.Option(help="Of weights and cache: bfloat16, float16, float32, float8.")] = "bfloat16",
-    hardware: Annotated[str, typer.Option(help="h100, h200, a100, mi300x, or cpu: this one, measured.")] = "h100",
-    flops: Annotated[float | None, typer.Option(help="FLOPs a second, with --bandwidth for another machine.")] = None,
-    bandwidth: Annotated[float | None, typer.Option(help="Bytes a second of its memory.")] = None,
-    margin: Annotated[
-        float | None,
-        typer.Option(help="The match's score above the others', as measured.", show_default="8, assumed"),
-    ] = None,
-    strength: Annotated[
-        float | None, typer.Option(help="Spread of the others' scores, as measured.", show_default="1, assumed")
-    ] = None,
-    second_margin: Annotated[float, typer.Option(help="Noise model: the match's margin in the second map.")] = 0.0,
-    correlation: Annotated[str, typer.Option(help="Noise model: of the two maps' noise.")] = "0,0.5,0.9",
-    lam: Annotated[float, typer.Option("--lambda", help="Noise model: a fixed lambda beside the best.")] = 0.5,
-    training: Annotated[
-        str | None,
-        typer.Option(help="How it will be trained: pretraining, mid-training, lora, none.", show_default=_NOT_SAID),
-    ] = None,
-    task: Annotated[
-        str | None, typer.Option(help="Mostly for: retrieval, general or code.", show_default=_NOT_SAID)
-    ] = None,
-    long_data: Annotated[
-        bool | None, typer.Option(help="There is training text as long as the context.", show_default=_NOT_SAID)
-    ] = None,
-    long_evaluation: Annotated[
-        bool | None, typer.Option(help="There is an evaluation at that length.", show_default=_NOT_SAID)
-    ] = None,
-    train_tokens: Annotated[
-        float | None, typer.Option(help="Tokens of the training, such as 1e12.", show_default="20 a parameter")
-    ] = None,
-    train_context: Annotated[
-        int | None,
-        typer.Option(help="Tokens of a training sequence.", show_default="4096; else the target"),
-    ] = None,
-    utilization: Annotated[float, typer.Option(help="Share of the machine's rate that training reaches.")] = 0.4,
-    price_device_hour: Annotated[float | None, typer.Option(help="Money for an hour of one device.")] = None,
-    price_kwh: Annotated[float | None, typer.Option(help="Money for a kilowatt hour.")] = None,
-    watts: Annotated[float | None, typer.Option(help="Power of one device.", show_default="the machine's")] = None,
-    pilot: Annotated[Path | None, typer.Option(help="results.json of a comparison, for its spread over seeds.")] = None,
-    difference: Annotated[float, typer.Option(help="Loss difference to be shown, nats a token.")] = 0.01,
-    pairs: Annotated[int, typer.Option(help="Pairs of runs that can be paid for.")] = 3,
-    markdown: Annotated[Path | None, typer.Option(help="Write the plan as Markdown; - is standard output.")] = None,
-    brief: Annotated[bool, typer.Option("--brief", help="Print a dozen lines instead of the whole plan.")] = False,
-    prompt: Annotated[bool, typer.Option("--prompt", help="Print the evaluator's prompt with these numbers.")] = False,
-    skill: Annotated[bool, typer.Option("--skill", help="Print the integrator's skill with these numbers.")] = False,
+    config: options.Config,
+    variant: options.Variant = "v2",
+    context: options.Contexts = "4K,32K,128K",
+    batch: options.Batch = "1,16",
+    queries: options.Queries = 1,
+    dtype: options.Dtype = "bfloat16",
+    hardware: options.Hardware = "h100",
+    flops: options.Flops = None,
+    bandwidth: options.Bandwidth = None,
+    margin: options.Margin = None,
+    strength: options.Strength = None,
+    second_margin: options.SecondMargin = 0.0,
+    correlation: options.Correlation = "0,0.5,0.9",
+    lam: options.Lam = 0.5,
+    training: options.Training = None,
+    task: options.Task = None,
+    long_data: options.LongData = None,
+    long_evaluation: options.LongEvaluation = None,
+    train_tokens: options.TrainTokens = None,
+    train_context: options.TrainContext = None,
+    utilization: options.Utilization = 0.4,
+    price_device_hour: options.PriceDeviceHour = None,
+    price_kwh: options.PriceKwh = None,
+    watts: options.Watts = None,
+    pilot: options.Pilot = None,
+    difference: options.Difference = 0.01,
+    pairs: options.Pairs = 3,
+    markdown: options.Markdown = None,
+    brief: options.Brief = False,
+    prompt: options.Prompt = False,
+    skill: options.Skill = False,
     json_file: JsonFile = None,
 ) -> None:
     """Say what differential attention would cost and bring for a model: parameters, cache, decoding, noise, training,
@@ -105,8 +84,8 @@ def command(
       diffattn plan qwen3-4b --training pretraining --long-data --long-evaluation --train-tokens 1e12 --markdown -
       diffattn plan deepseek-v3 --prompt
     """
-    check_json(json_file)
-    check_json(markdown, "Markdown")
+    check_output(json_file)
+    check_output(markdown, "Markdown")
     if json_file is not None and str(json_file) == str(markdown):
         raise UserError(f"--json and --markdown cannot both be written to {json_file}: name two files")
     if str(markdown) == "-" and (brief or prompt or skill):

@@ -17,7 +17,7 @@ from diffattn.cli.options import (
     MatchParameters,
     PresetName,
     Tokens,
-    check_json,
+    check_output,
     loading,
     report_console,
     resumable,
@@ -49,7 +49,7 @@ def command(
       diffattn train --out runs/v2
       diffattn train --variant softmax --preset small --data wikitext-2 --out runs/softmax
     """
-    check_json(json_file)
+    check_output(json_file)
     with loading():
         from diffattn.experiments.environment import command_line
         from diffattn.experiments.presets import find_preset, override

@@ -16,6 +16,7 @@ from transformers import PreTrainedModel
 from diffattn.evaluation._setting import device_of
 from diffattn.evaluation.recorded_scores import recording
 from diffattn.evaluation.score_numbers import Numbers, map_numbers, noise_keys, signed_numbers
+from diffattn.models.attention import DiffTransformerAttention
 
 __all__ = ["HeadNumbers", "ProbeRuns"]
 
@@ -83,11 +84,12 @@ def _joined(batches: list[Numbers]) -> dict[str, np.ndarray]:
 
 
 def _numbers(layer: nn.Module, scores: Tensor, answer: Tensor) -> dict[str, Numbers]:
-    if getattr(layer, "MAPS", 1) == 1:
+    if not isinstance(layer, DiffTransformerAttention) or layer.MAPS == 1:
         keys = noise_keys(scores, answer).sum(-1)
         return {"keys": {"noise": keys}, "first": map_numbers(scores, answer)}
     first, second = scores[:, 0::2], scores[:, 1::2]
-    lam = _last_lambda(layer.recorded_lambda, first)  # type: ignore[arg-type]
+    assert layer.recorded_lambda is not None
+    lam = _last_lambda(layer.recorded_lambda, first)
     return {
         "keys": {"noise": noise_keys(first, answer).sum(-1)},
         "first": map_numbers(first, answer),

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import truediv
 
+from diffattn.planning.sample_size import t_quantile
+
 __all__ = ["Estimate", "Share", "estimate", "mean", "ratio"]
 
 NORMAL = 1.959963984540054  # the 97.5 % point of the normal distribution
@@ -23,7 +25,7 @@ class Estimate:
     @property
     def half(self) -> float:
         """Half the width of the 95 % interval, by Student's t."""
-        return _student(self.draws - 1) * self.error
+        return t_quantile(self.draws - 1) * self.error
 
     @property
     def edges(self) -> tuple[float, float, float]:
@@ -82,10 +84,3 @@ def mean(values: Sequence[float]) -> Estimate:
 def ratio(above: Sequence[float], below: Sequence[float]) -> Estimate:
     """The ratio of the two means. (A mean of ratios would be another number, and is drawn off by small divisors.)"""
     return estimate(truediv, above, below)
-
-
-def _student(freedom: int) -> float:
-    """The 97.5 % point of Student's t by its expansion about the normal's, good to 1 % from 3 degrees of freedom."""
-    z = NORMAL
-    terms = (z, (z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
-    return sum(term / freedom**power for power, term in enumerate(terms))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from statistics import NormalDist, fmean, stdev
 from typing import Any
 
@@ -36,6 +37,7 @@ def power(shift: float, freedom: int, critical: float) -> float:
     return _simpson(outside, low, high, 2 * (300 + 1200 // freedom**2))
 
 
+@cache
 def t_quantile(freedom: int, confidence: float = 0.95) -> float:
     """The critical value of a two-sided t test."""
     log = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - math.log(freedom * math.pi) / 2

@@ -63,7 +63,7 @@ def refusals(situation: Situation, numbers: Mapping[str, Any]) -> list[dict[str,
          f"under {SHORT_CONTEXT:,} tokens (under {_INDISTINGUISHABLE:,} from scratch) no gain has been shown that pays",
          "--context"),
         ("the model holds up", _holds_up(situation, numbers),
-         "by the margin and strength given less than 10% of its weight is noise", "--margin and --strength"),
+         "by the margin and strength given softmax leaves under 10% to noise", "--margin and --strength"),
     )  # fmt: skip
     return [{"case": case, "applies": applies, "why": why, "option": option} for case, applies, why, option in cases]
 

@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 
 from diffattn.report.drawing import Drawing, Palette
 from diffattn.report.noise_tables import NoiseTable
-from diffattn.report.wording import as_given, finite, join_words, quantity
+from diffattn.report.wording import MISSING, as_given, finite, join_words, quantity
 
 __all__ = ["brief_head_tables", "head_drawings", "head_table", "length_table"]
 
@@ -58,7 +58,6 @@ _MAPS = {
     ),
     "correlation": ("Correlation of the two maps' noise", "Only what both maps have in common can be subtracted."),
 }
-_MISSING = "–"  # noqa: RUF001
 _CELL, _MOST_SHOWN = 0.42, 16
 
 
@@ -93,7 +92,9 @@ def brief_head_tables(results: dict[str, Any]) -> list[NoiseTable]:
     longest = max(row["length"] for row in rows)
     kept = sorted((row for row in rows if row["length"] == longest), key=lambda row: -row["answer_mass"])
     title = f"Heads with the most weight on the answer at {as_given(longest)} tokens"
-    return [length_table(lengths), _table("heads", title, kept[:_MOST_LISTED], _BRIEF, [])]
+    # What a second map could bring is a question for those that have none.
+    gains = [] if any("gain" in row for row in kept) else _possible(kept)
+    return [length_table(lengths), _table("heads", title, kept[:_MOST_LISTED], _BRIEF, gains)]
 
 
 def _table(name: str, title: str, rows: Sequence[Row], names: Sequence[str], gains: Sequence[float]) -> NoiseTable:
@@ -128,7 +129,7 @@ def _possible(rows: Sequence[Row]) -> list[float]:
 def _gain(row: Row, correlation: float) -> str:
     gains = {entry["correlation"]: entry["gain"] for entry in row.get("possible_gains") or ()}
     found = finite(gains.get(correlation))
-    return _MISSING if found is None else quantity(found, 3)
+    return MISSING if found is None else quantity(found, 3)
 
 
 def head_drawings(rows: Sequence[Row], length: int | None = None) -> list[Drawing]:
@@ -148,7 +149,7 @@ def _cell(row: Row, name: str) -> str:
     found = finite(row.get(name))
     if found is not None and isinstance(row[name], int):
         return as_given(found)
-    return _MISSING if found is None else quantity(found, 3)
+    return MISSING if found is None else quantity(found, 3)
 
 
 def _map(rows: Sequence[Row], name: str, length: int) -> Drawing | None:

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from diffattn.report.noise_rows import SWEEPS, between, closed, measure, method_name, rows_of, value
-from diffattn.report.wording import as_given, quantity
+from diffattn.report.wording import MISSING, as_given, quantity
 
 __all__ = ["NoiseTable", "brief_tables", "noise_tables"]
 
 Results = dict[str, Any]
 Row = dict[str, Any]
-
-_MISSING = "–"  # noqa: RUF001
 
 _CONTROLS = "Cheaper controls on the same draws"
 
@@ -95,7 +93,7 @@ def _controls(rows: list[Row]) -> NoiseTable:
 def _brief(row: Row) -> tuple[str, ...]:
     found = [value(row, name) for name in ("noise_mass", "signal_to_noise")]
     found += [closed(row, "signal_to_noise"), value(row, "output_signal_to_noise"), value(row, "gain")]
-    numbers = [_MISSING if one is None else quantity(one) for one in found]
+    numbers = [MISSING if one is None else quantity(one) for one in found]
     if row.get("holds") is False and found[2] is not None:
         numbers[2] += " (fails)"
     return (method_name(row).removeprefix("differential, ").partition(" (")[0], *numbers)
@@ -107,7 +105,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 def _cell(row: Row, name: str) -> str:
     if not measure(row, name):
-        return _MISSING
+        return MISSING
     expected = closed(row, name)
     if expected is None:
         return between(row, name)
@@ -122,4 +120,5 @@ def _lambda(row: Row) -> str:
 
 
 def _holds(row: Row) -> str:
-    return {True: "yes", False: "no"}.get(row.get("holds"), _MISSING)  # type: ignore[arg-type]
+    holds = row.get("holds")
+    return MISSING if holds is None else "yes" if holds else "no"

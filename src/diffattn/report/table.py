@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from statistics import fmean, median, quantiles
 from typing import Any
 
-from diffattn.report.wording import bytes_text, count, finite, number, variant_name
+from diffattn.report.wording import MISSING, bytes_text, count, finite, number, variant_name
 
 __all__ = ["COLUMNS", "Cell", "Column", "rows"]
-
-_MISSING = "–"  # noqa: RUF001
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ def _quality(show: Callable[[float], str], split: str, key: str) -> Callable[[di
 
 def _mean(show: Callable[[float], str], values: list[float]) -> Cell:
     if not values:
-        return Cell(_MISSING)
+        return Cell(MISSING)
     low, high = show(min(values)), show(max(values))
     return Cell(show(fmean(values)), f"{low} to {high}" if low != high else "")
 
@@ -99,7 +97,7 @@ def _step_ratio(results: dict[str, Any], variant: str) -> Cell:
     entry = _look_up(results, "speed", "train_step", variant)
     ratio, low, high = (finite(_look_up(entry, f"ratio_{key}")) for key in ("median", "low", "high"))
     if ratio is None:
-        return Cell(_MISSING)
+        return Cell(MISSING)
     if variant == results.get("baseline"):
         return Cell("1")
     return Cell(f"{ratio:.2f}", f"{low:.2f} to {high:.2f}" if low is not None and high is not None else "")
@@ -109,7 +107,7 @@ def _decode(results: dict[str, Any], variant: str) -> Cell:
     samples = _look_up(results, "speed", "decode", variant, "milliseconds_per_token") or ()
     values = [value for value in map(finite, samples) if value is not None]
     if not values:
-        return Cell(_MISSING)
+        return Cell(MISSING)
     low, _, high = quantiles(values, method="inclusive") if len(values) > 1 else values * 3
     spread = f"{number(low, 3)} to {number(high, 3)}"
     return Cell(number(median(values), 3), spread if len(values) > 1 else "")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 __all__ = [
+    "MISSING",
     "as_given",
     "bytes_text",
     "count",
@@ -20,6 +21,8 @@ __all__ = [
     "variant_name",
 ]
 
+#: What stands where nothing was measured.
+MISSING = "\N{EN DASH}"
 _NAMES = {"softmax": "softmax", "gated": "gated", "v1": "V1", "v2": "V2"}
 
 

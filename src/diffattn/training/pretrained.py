@@ -21,7 +21,6 @@ from transformers import (
 )
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING
 
-import diffattn.models  # noqa: F401  registers the models with the Auto classes
 from diffattn.errors import UserError
 from diffattn.training.huggingface import quiet
 from diffattn.training.trainer import choose_device

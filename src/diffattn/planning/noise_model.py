@@ -16,6 +16,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from diffattn.planning.normal import tail
+
 __all__ = ["NoiseModel", "best_sharpening", "limit_gain", "losing_strength", "margin_for_noise_mass"]
 
 #: Above this the sum of exponentials is too far from its mean, and the closed form fails.
@@ -105,7 +107,7 @@ class NoiseModel:
         if not self._sigma:
             return (self.length - 1) * max(w - u, 0.0)
         d1, d2 = self._distances(u, w)
-        return (self.length - 1) * (w * _tail(d2) - u * _tail(d1))
+        return (self.length - 1) * (w * tail(d2) - u * tail(d1))
 
     def signal_to_noise(self, lam: float = 0.0) -> float:
         """|weight of the match| over the mean absolute weight of another key; softmax's is e^(m1 - s1^2 / 2)."""
@@ -157,7 +159,7 @@ class NoiseModel:
     @property
     def largest_chance(self) -> float:
         """Chance that no other key scores above the match in the first map: Phi(m / s)^(N - 1)."""
-        return math.exp((self.length - 1) * math.log1p(-min(_tail(self.margin / self.strength), 1 - 1e-16)))
+        return math.exp((self.length - 1) * math.log1p(-min(tail(self.margin / self.strength), 1 - 1e-16)))
 
     def _log_sum(self, which: int) -> float:
         margin, s = self._map(which)
@@ -231,8 +233,3 @@ def margin_for_noise_mass(length: int, strength: float, mass: float = 0.1) -> fl
 def best_sharpening(margin: float, strength: float) -> float:
     """The factor c on the scores with the largest signal-to-noise, m / s^2; it gives e^(m^2 / (2 s^2))."""
     return margin / (strength * strength)
-
-
-def _tail(x: float) -> float:
-    """Phi(-x), the chance that a standard normal exceeds x."""
-    return math.erfc(x / math.sqrt(2)) / 2

@@ -11,6 +11,8 @@ from functools import cache
 from statistics import NormalDist, fmean, stdev
 from typing import Any
 
+from diffattn.planning.normal import tail
+
 __all__ = ["difference_shown", "paired_losses", "pairs_needed", "power", "t_quantile", "tokens_needed"]
 
 _MOST_PAIRS = 10_000
@@ -30,7 +32,7 @@ def power(shift: float, freedom: int, critical: float) -> float:
     def outside(x: float) -> float:  # at s = e^x = sqrt(X / freedom), by the density of x
         s = math.exp(x)
         density = math.exp(log + freedom * (x - s * s / 2))
-        return density * (_phi(shift - critical * s) + _phi(-shift - critical * s))
+        return density * (tail(critical * s - shift) + tail(critical * s + shift))
 
     # Beyond these bounds the density of x holds less than 1e-12.
     low, high = -28 / freedom - 8 / math.sqrt(2 * freedom), math.log(1 + 8 / math.sqrt(freedom))
@@ -193,7 +195,3 @@ def _simpson(function: Callable[[float], float], low: float, high: float, steps:
     step = (high - low) / steps
     weights = (1 if i in (0, steps) else 4 if i % 2 else 2 for i in range(steps + 1))
     return sum(w * function(low + i * step) for i, w in enumerate(weights)) * step / 3
-
-
-def _phi(x: float) -> float:
-    return math.erfc(-x / math.sqrt(2)) / 2

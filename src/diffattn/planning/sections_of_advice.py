@@ -190,7 +190,7 @@ def basis(plan: Plan) -> Section:
         title="What the numbers rest on",
         after=(
             f"{hardware['name']}: {amount(hardware['flops'], 'FLOP/s')}, {amount(hardware['bandwidth'], 'B/s')} "
-            f"({hardware['source']}); peak rates, which no kernel reaches.",
+            f"({hardware['source']}); the most that a kernel can reach.",
             "A multiply-add is 2 FLOPs; matrix products alone count; causal queries see what precedes them; a backward "
             "is twice its forward; a step reads all weights, and experts at random.",
             *(f"Grade {name}: {meaning}." for name, meaning in GRADES.items()),

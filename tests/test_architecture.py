@@ -24,10 +24,11 @@ MAY_IMPORT = {
     "models": {"nn", "ops", "planning", "errors"},
     "data": {"storage", "errors"},
     "report": {"storage", "errors"},
-    "training": {"models", "nn", "ops", "data", "storage", "errors"},
-    "evaluation": {"models", "nn", "ops", "data", "planning", "storage", "errors"},
-    "experiments": {"training", "evaluation", "models", "nn", "ops", "data", "planning", "report", "storage", "errors"},
+    "tasks": {"errors"},
+    "training": {"models", "nn", "ops", "data", "tasks", "storage", "errors"},
+    "evaluation": {"models", "nn", "ops", "data", "tasks", "planning", "storage", "errors"},
 }
+MAY_IMPORT["experiments"] = {*MAY_IMPORT} - {"lesson"}
 MAY_IMPORT["cli"] = {*MAY_IMPORT, "cli"}
 
 

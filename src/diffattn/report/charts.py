@@ -1,7 +1,8 @@
-"""Charts of measured points with intervals over the lines that a theory gives, and dots by name."""
+"""Charts of measured points with intervals over lines (a theory's, or a log's with its band), and dots by name."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,28 +11,37 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from diffattn.report.drawing import Palette
+from diffattn.report.drawing import Palette, stand_alone
 from diffattn.report.svg import DASHES
 from diffattn.report.wording import quantity
 
-__all__ = ["Axis", "Curve", "Dots", "draw_curves", "draw_dots", "short"]
+__all__ = ["Axis", "Curve", "Dots", "Point", "draw_curves", "draw_dots", "ends", "short"]
 
-_WIDTH, _HEIGHT, _DOT_HEIGHT = 4.5, 2.9, 0.34
-_POINTS = "osD^vP"
+_WIDTH, _HEIGHT, _DOT_HEIGHT, _LEGEND_ROW = 4.5, 2.9, 0.34, 0.2
+_POINTS = "osD^vPX*"
 
 Point = tuple[float, float, float | None, float | None]
+Span = tuple[float, float, float]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """One series: `points` measured as (x, value, low, high), the `line` of the theory as (x, value), its colour's
-    `index`. Points without an interval have None for its ends.
+    """One series: `points` measured as (x, value, low, high), a `line` as (x, value), such as that of the theory, a
+    `band` as (x, low, high), its colour's `index`. Points without an interval have None for its ends; NaN in the line
+    or the band is a gap.
     """
 
     name: str
     index: int
     points: Sequence[Point]
     line: Sequence[tuple[float, float]] = ()
+    band: Sequence[Span] = ()
+
+    @property
+    def breaks_off(self) -> bool:
+        """Whether it is a log that ends in NaN after something finite; where it does, a cross is drawn."""
+        values = [] if self.points else [value for _, value in self.line]
+        return any(map(math.isfinite, values)) and not math.isfinite(values[-1])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,10 +74,10 @@ class Dots:
 
 
 def draw_curves(palette: Palette, title: str, curves: Sequence[Curve], x: Axis, y: Axis) -> Figure:
-    """The curves, the theory's lines below the measured points; call it with the palette's style in force."""
-    figure = Figure(
-        figsize=(_WIDTH * 1.35, _HEIGHT * 1.45) if palette.paper else (_WIDTH, _HEIGHT), layout="constrained"
-    )
+    """The curves, their lines below the measured points; call it with the palette's style in force."""
+    legend = _LEGEND_ROW * ((len(curves) + 1) // 2)
+    size = (_WIDTH * 1.35, _HEIGHT * 1.35 + legend) if palette.paper else (_WIDTH, _HEIGHT)
+    figure = Figure(figsize=size, layout="constrained")
     axes = figure.add_subplot()
     for curve in curves:
         _curve(axes, palette, curve, y.log)
@@ -75,18 +85,7 @@ def draw_curves(palette: Palette, title: str, curves: Sequence[Curve], x: Axis, 
     if y.level is not None:
         axes.axhline(y.level, color=palette.ink, linewidth=0.9)
     for at, words in x.marks:
-        axes.axvline(at, color=palette.ink, linewidth=0.8, linestyle=":")
-        axes.annotate(
-            words,
-            (at, 1),
-            xycoords=("data", "axes fraction"),
-            xytext=(2, -2),
-            textcoords="offset points",
-            rotation=90,
-            va="top",
-            fontsize=8,
-            color=palette.ink,
-        )
+        _mark(axes, palette, at, words, curves)
     _alone(figure, axes, palette, title, len(curves))
     return figure
 
@@ -109,9 +108,19 @@ def draw_dots(palette: Palette, title: str, names: Sequence[str], panels: Sequen
         axes.xaxis.set_major_formatter(FuncFormatter(short))
         axes.set_yticks(list(places), list(names))
         axes.set_ylim(len(names) - 0.5, -0.5)
-    if palette.paper:
-        figure.suptitle(title, x=0.01, ha="left", fontsize=11, color=palette.ink)
+    stand_alone(figure, palette, title)
     return figure
+
+
+def ends(title: str, curves: Sequence[Curve]) -> str:
+    """What the curves show, in words: where each begins and ends."""
+    said = []
+    for curve in curves:
+        values = [value for _, value, *_ in (curve.points or curve.line)]
+        if seen := [value for value in values if math.isfinite(value)]:
+            broken = ", where it breaks off" if curve.breaks_off else ""
+            said.append(f"{curve.name} goes from {quantity(seen[0], 3)} to {quantity(seen[-1], 3)}{broken}")
+    return f"{title}: {'; '.join(said)}."
 
 
 def short(value: float, _: object = None) -> str:
@@ -126,8 +135,13 @@ def _curve(axes: Axes, palette: Palette, curve: Curve, log: bool) -> None:
     colour = palette.series[curve.index % len(palette.series)]
     dashes = DASHES[curve.index % len(DASHES)]
     line: Any = (0, dashes) if dashes else "-"
+    if curve.band:
+        axes.fill_between(*zip(*curve.band, strict=True), color=colour, alpha=0.18, linewidth=0)
     if curve.line:
         axes.plot(*zip(*curve.line, strict=True), color=colour, linewidth=1.4, linestyle=line)
+    if curve.breaks_off:
+        last = [point for point in curve.line if math.isfinite(point[1])][-1:]
+        axes.plot(*zip(*last, strict=True), "x", color=colour, markersize=8, markeredgewidth=2)
     xs, ys, below, above = [], [], [], []
     for x, value, low, high in curve.points:
         if log and value <= 0:
@@ -136,10 +150,29 @@ def _curve(axes: Axes, palette: Palette, curve: Curve, log: bool) -> None:
         ys.append(value)
         below.append(max(value - low, 0.0) if low is not None else 0.0)
         above.append(max(high - value, 0.0) if high is not None else 0.0)
-    marker = _POINTS[curve.index % len(_POINTS)]
+    marker = _POINTS[curve.index % len(_POINTS)] if curve.points else ""
     look: dict[str, Any] = {"fmt": marker, "color": colour, "markersize": 4, "elinewidth": 1.1, "capsize": 2}
     axes.errorbar(xs, ys, [below, above], **look)
     axes.plot([], [], marker=marker, markersize=4, color=colour, linewidth=1.4, linestyle=line, label=curve.name)
+
+
+def _mark(axes: Axes, palette: Palette, at: float, words: str, curves: Sequence[Curve]) -> None:
+    """A line with its words at that end of it which is farther from the curves."""
+    near = [min(seen, key=lambda point: abs(point[0] - at)) for curve in curves if (seen := curve.points or curve.line)]
+    places = [axes.transAxes.inverted().transform(axes.transData.transform(point[:2]))[1] for point in near]
+    low = sum(place > 0.5 for place in places) > len(places) / 2
+    axes.axvline(at, color=palette.ink, linewidth=0.8, linestyle=":")
+    axes.annotate(
+        words,
+        (at, 0 if low else 1),
+        xycoords=("data", "axes fraction"),
+        xytext=(2, 3 if low else -2),
+        textcoords="offset points",
+        rotation=90,
+        va="bottom" if low else "top",
+        fontsize=8,
+        color=palette.ink,
+    )
 
 
 def _dot(axes: Axes, palette: Palette, place: int, value: float, low: float | None, high: float | None) -> None:
@@ -191,9 +224,9 @@ def _length(length: float) -> str:
 
 def _alone(figure: Figure, axes: Axes, palette: Palette, title: str, curves: int) -> None:
     """Title and legend, which a page has beside the drawing."""
+    stand_alone(figure, palette, title)
     if not palette.paper:
         return
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11, color=palette.ink)
     figure.legend(
         *axes.get_legend_handles_labels(),
         loc="outside lower left",

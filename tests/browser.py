@@ -19,7 +19,7 @@ FLAGS = (
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
 #: In CSS pixels: of the page's text, and of the text in drawings, which shrink with the page.
-LEAST_FONT, LEAST_DRAWN = 12, 7
+LEAST_FONT, LEAST_DRAWN = 12, 9
 
 # What a reader could not see or tell apart, as {kind: [what]}.
 DEFECTS = """([leastFont, leastDrawn]) => {
@@ -52,7 +52,8 @@ DEFECTS = """([leastFont, leastDrawn]) => {
     const {a, b} = element.getScreenCTM();
     if (size * Math.hypot(a, b) < leastDrawn) add("small in a drawing", element, size * Math.hypot(a, b));
     const frame = drawn.getBoundingClientRect();
-    const over = Math.max(frame.left - box.left, box.right - frame.right, frame.top - box.top, box.bottom - frame.bottom);
+    const sides = [frame.left - box.left, box.right - frame.right, frame.top - box.top, box.bottom - frame.bottom];
+    const over = Math.max(...sides);
     if (over > 2) add("cut off in a drawing", element, over);
   }
   for (const drawing of document.querySelectorAll("figure svg")) {

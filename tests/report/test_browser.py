@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from experiment_example import make_experiment
+from test_noise_heads import made_up
 
 from browser import SCHEMES, WIDTHS, assert_readable, launched
 from diffattn.experiments.noise import NoiseRequest, run_noise
 from diffattn.report import render
 from diffattn.report.experiment_page import render_experiment
 from diffattn.report.noise_page import render_noise
-from experiment_example import make_experiment
-from test_noise_heads import made_up
 
 STORED = Path(__file__).parents[2] / "docs" / "results"
-PAGES = ("compare", "wikitext", "noise", "experiment")
+PAGES = ("compare", "noise", "experiment")
 
 
 @pytest.fixture(scope="module")
@@ -29,10 +29,11 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def pages(chromium: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    compared = {name: json.loads((STORED / name / "results.json").read_text("utf-8")) for name in ("stdlib-quick", "wikitext-2-small")}
-    noise = run_noise(NoiseRequest(draws=4), command="diffattn noise", progress=False)
+    compared = json.loads((STORED / "stdlib-quick" / "results.json").read_text("utf-8"))
+    request = NoiseRequest(length=2048, lengths=(1024, 2048, 4096), draws=6, lam=0.4)
+    noise = run_noise(request, command="diffattn noise --length 2048", progress=False)
     texts = (
-        *map(render, compared.values()),
+        render(compared),
         render_noise(noise | {"heads": made_up()}),
         render_experiment(make_experiment()),
     )

@@ -38,10 +38,14 @@ class Curve:
     band: Sequence[Span] = ()
 
     @property
+    def values(self) -> list[float]:
+        """Those of the points, where there are none those of the line."""
+        return [point[1] for point in self.points or self.line]
+
+    @property
     def breaks_off(self) -> bool:
         """Whether it is a log that ends in NaN after something finite; where it does, a cross is drawn."""
-        values = [] if self.points else [value for _, value in self.line]
-        return any(map(math.isfinite, values)) and not math.isfinite(values[-1])
+        return any(map(math.isfinite, self.values)) and not math.isfinite(self.values[-1])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +97,7 @@ def draw_curves(palette: Palette, title: str, curves: Sequence[Curve], x: Axis, 
 def draw_dots(palette: Palette, title: str, names: Sequence[str], panels: Sequence[Dots]) -> Figure:
     """A row for each name, a panel beside another for each measure, on logarithmic axes."""
     height = 0.9 + _DOT_HEIGHT * len(names)
-    figure = Figure(figsize=(_WIDTH * 1.75, height) if palette.paper else (_WIDTH * 1.45, height), layout="constrained")
+    figure = Figure(figsize=(_WIDTH * (1.0, 1.75)[len(panels) > 1], height), layout="constrained")
     grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     places = range(len(names))
     for axes, panel in zip(grid, panels, strict=True):
@@ -116,8 +120,7 @@ def ends(title: str, curves: Sequence[Curve]) -> str:
     """What the curves show, in words: where each begins and ends."""
     said = []
     for curve in curves:
-        values = [value for _, value, *_ in (curve.points or curve.line)]
-        if seen := [value for value in values if math.isfinite(value)]:
+        if seen := [value for value in curve.values if math.isfinite(value)]:
             broken = ", where it breaks off" if curve.breaks_off else ""
             said.append(f"{curve.name} goes from {quantity(seen[0], 3)} to {quantity(seen[-1], 3)}{broken}")
     return f"{title}: {'; '.join(said)}."
@@ -136,7 +139,8 @@ def _curve(axes: Axes, palette: Palette, curve: Curve, log: bool) -> None:
     dashes = DASHES[curve.index % len(DASHES)]
     line: Any = (0, dashes) if dashes else "-"
     if curve.band:
-        axes.fill_between(*zip(*curve.band, strict=True), color=colour, alpha=0.18, linewidth=0)
+        x, low, high = zip(*curve.band, strict=True)
+        axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
     if curve.line:
         axes.plot(*zip(*curve.line, strict=True), color=colour, linewidth=1.4, linestyle=line)
     if curve.breaks_off:
@@ -158,9 +162,10 @@ def _curve(axes: Axes, palette: Palette, curve: Curve, log: bool) -> None:
 
 def _mark(axes: Axes, palette: Palette, at: float, words: str, curves: Sequence[Curve]) -> None:
     """A line with its words at that end of it which is farther from the curves."""
-    near = [min(seen, key=lambda point: abs(point[0] - at)) for curve in curves if (seen := curve.points or curve.line)]
-    places = [axes.transAxes.inverted().transform(axes.transData.transform(point[:2]))[1] for point in near]
-    low = sum(place > 0.5 for place in places) > len(places) / 2
+    shown = [curve for curve in curves if curve.values]
+    near = [min(curve.points or curve.line, key=lambda point: abs(point[0] - at))[1] for curve in shown]
+    to_axes = axes.transData - axes.transAxes
+    low = sum(to_axes.transform((at, value))[1] > 0.5 for value in near) > len(near) / 2
     axes.axvline(at, color=palette.ink, linewidth=0.8, linestyle=":")
     axes.annotate(
         words,
@@ -170,7 +175,7 @@ def _mark(axes: Axes, palette: Palette, at: float, words: str, curves: Sequence[
         textcoords="offset points",
         rotation=90,
         va="bottom" if low else "top",
-        fontsize=8,
+        fontsize=9,
         color=palette.ink,
     )
 
@@ -186,7 +191,7 @@ def _dot(axes: Axes, palette: Palette, place: int, value: float, low: float | No
         xytext=(0, 5),
         textcoords="offset points",
         ha="center",
-        fontsize=8,
+        fontsize=9,
         color=palette.ink,
     )
 

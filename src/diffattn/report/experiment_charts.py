@@ -100,7 +100,8 @@ def _axis(entry: dict[str, Any]) -> Axis:
 
 
 def _heat(chart: Chart, name: str) -> Drawing | None:
-    grids = [Grid(title=_words(panel, "title"), values=panel.get("values") or ()) for panel in chart.get("panels") or ()]
+    panels = chart.get("panels") or ()
+    grids = [Grid(title=_words(panel, "title"), values=panel.get("values") or ()) for panel in panels]
     rows, columns = (chart.get(side) or {} for side in ("rows", "columns"))
     low, high = finite(chart.get("low")), finite(chart.get("high"))
     grids = [grid for grid in grids if _seen(grid)]
@@ -140,11 +141,12 @@ def _heat_alt(title: str, grids: Sequence[Grid]) -> str:
 
 
 def _maps(chart: Chart, name: str) -> Drawing | None:
-    maps = [Map(title=_words(panel, "title"), weights=panel.get("values") or ()) for panel in chart.get("panels") or ()]
+    panels = chart.get("panels") or ()
+    maps = [Map(title=_words(panel, "title"), weights=panel.get("values") or ()) for panel in panels]
     maps = [one for one in maps if any(finite(weight) is not None for weight in one.weights)]
     if not maps:
         return None
-    answers = [panel.get("answer") for panel in chart.get("panels") or ()]
+    answers = [panel.get("answer") for panel in panels]
     answer = next((one for one in answers if isinstance(one, int)), None)
     title, caption = _title(chart), _words(chart, "caption")
     alt = _words(chart, "alt") or _maps_alt(title, maps, answer)

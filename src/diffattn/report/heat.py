@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
@@ -107,7 +108,7 @@ def _fill(axes: Axes, palette: Palette, frame: Frame, grid: Grid) -> None:
             fullness = 0.0 if found is None else FULLEST * shade(found, frame.low, frame.high)
             colour = palette.series[2 if found is not None and found < 0 else 1]
             corner = (column - 0.5, row - 0.5)
-            look = {"facecolor": to_rgba(colour, fullness), "edgecolor": palette.line, "linewidth": 0.5}
+            look: dict[str, Any] = {"facecolor": to_rgba(colour, fullness), "edgecolor": palette.line, "linewidth": 0.5}
             axes.add_patch(Rectangle(corner, 1, 1, **look))
             if numbers:
                 words = MISSING if found is None else f"{found:.{decimals}f}"

@@ -104,16 +104,16 @@ def _mark(axes: Axes, palette: Palette, values: NDArray[np.float64], answer: int
     right = answer < len(values) / 2
     weight = values[answer]
     words = f"answer {quantity(float(weight), 2)}" if np.isfinite(weight) else "answer"
-    place = {"xycoords": axes.get_xaxis_transform(), "textcoords": "offset points"}
     axes.axvline(answer, color=palette.ink, linewidth=0.8, linestyle=":")
     axes.plot([answer], [0.97], "v", color=palette.ink, markersize=5, transform=axes.get_xaxis_transform())
     axes.annotate(
         words,
         (answer, 0.97),
+        xycoords=axes.get_xaxis_transform(),
+        textcoords="offset points",
         xytext=(6 if right else -6, 0),
         ha="left" if right else "right",
         va="center",
         fontsize=9,
         color=palette.ink,
-        **place,
     )

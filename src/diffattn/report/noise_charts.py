@@ -219,6 +219,7 @@ def _controls(results: Results) -> Drawing | None:
         alt=f"{title}: signal-to-noise per position is {', '.join(said)}.",
         legend=(),
         draw=partial(draw_dots, title=title, names=names, panels=panels),
+        pieces=tuple(partial(draw_dots, title=title, names=names, panels=(panel,)) for panel in panels),
     )
 
 

@@ -1,4 +1,4 @@
-"""Charts of measured points with intervals over lines (a theory's, or a log's with its band), and dots by name."""
+"""Charts of measured points with intervals over lines (a theory's, or a log's with its band)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from diffattn.report.drawing import Palette, stand_alone
 from diffattn.report.svg import DASHES
 from diffattn.report.wording import quantity
 
-__all__ = ["Axis", "Curve", "Dots", "Point", "draw_curves", "draw_dots", "ends", "short"]
+__all__ = ["Axis", "Curve", "Point", "draw_curves", "ends", "short"]
 
-_WIDTH, _HEIGHT, _DOT_HEIGHT, _LEGEND_ROW = 4.5, 2.9, 0.34, 0.2
+_WIDTH, _HEIGHT, _LEGEND_ROW = 4.5, 2.9, 0.2
 _POINTS = "osD^vPX*"
 
 Point = tuple[float, float, float | None, float | None]
@@ -38,9 +38,14 @@ class Curve:
     band: Sequence[Span] = ()
 
     @property
+    def places(self) -> list[float]:
+        """Where the values stand."""
+        return [point[0] for point in self.points] or [point[0] for point in self.line]
+
+    @property
     def values(self) -> list[float]:
         """Those of the points, where there are none those of the line."""
-        return [point[1] for point in self.points or self.line]
+        return [point[1] for point in self.points] or [point[1] for point in self.line]
 
     @property
     def breaks_off(self) -> bool:
@@ -69,14 +74,6 @@ class Axis:
     marks: Sequence[tuple[float, str]] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Dots:
-    """A panel of dots by name: `points` as (value, low, high), None where there is nothing to show."""
-
-    label: str
-    points: Sequence[tuple[float, float | None, float | None] | None]
-
-
 def draw_curves(palette: Palette, title: str, curves: Sequence[Curve], x: Axis, y: Axis) -> Figure:
     """The curves, their lines below the measured points; call it with the palette's style in force."""
     legend = _LEGEND_ROW * ((len(curves) + 1) // 2)
@@ -91,28 +88,6 @@ def draw_curves(palette: Palette, title: str, curves: Sequence[Curve], x: Axis, 
     for at, words in x.marks:
         _mark(axes, palette, at, words, curves)
     _alone(figure, axes, palette, title, len(curves))
-    return figure
-
-
-def draw_dots(palette: Palette, title: str, names: Sequence[str], panels: Sequence[Dots]) -> Figure:
-    """A row for each name, a panel beside another for each measure, on logarithmic axes."""
-    height = 0.9 + _DOT_HEIGHT * len(names)
-    figure = Figure(figsize=(_WIDTH * (1.0, 1.75)[len(panels) > 1], height), layout="constrained")
-    grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    places = range(len(names))
-    for axes, panel in zip(grid, panels, strict=True):
-        for place, point in zip(places, panel.points, strict=True):
-            if point is not None:
-                _dot(axes, palette, place, *point)
-        axes.set_xscale("log")
-        axes.margins(x=0.12)
-        axes.set_xlabel(panel.label)
-        axes.xaxis.set_minor_formatter(NullFormatter())
-        axes.xaxis.set_major_locator(LogLocator(numticks=4))
-        axes.xaxis.set_major_formatter(FuncFormatter(short))
-        axes.set_yticks(list(places), list(names))
-        axes.set_ylim(len(names) - 0.5, -0.5)
-    stand_alone(figure, palette, title)
     return figure
 
 
@@ -139,8 +114,8 @@ def _curve(axes: Axes, palette: Palette, curve: Curve, log: bool) -> None:
     dashes = DASHES[curve.index % len(DASHES)]
     line: Any = (0, dashes) if dashes else "-"
     if curve.band:
-        x, low, high = zip(*curve.band, strict=True)
-        axes.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
+        places, lowest, highest = zip(*curve.band, strict=True)
+        axes.fill_between(places, lowest, highest, color=colour, alpha=0.18, linewidth=0)
     if curve.line:
         axes.plot(*zip(*curve.line, strict=True), color=colour, linewidth=1.4, linestyle=line)
     if curve.breaks_off:
@@ -162,8 +137,9 @@ def _curve(axes: Axes, palette: Palette, curve: Curve, log: bool) -> None:
 
 def _mark(axes: Axes, palette: Palette, at: float, words: str, curves: Sequence[Curve]) -> None:
     """A line with its words at that end of it which is farther from the curves."""
-    shown = [curve for curve in curves if curve.values]
-    near = [min(curve.points or curve.line, key=lambda point: abs(point[0] - at))[1] for curve in shown]
+    drawn = [[*zip(curve.places, curve.values, strict=True)] for curve in curves if curve.values]
+    near = [min(curve, key=lambda point: abs(point[0] - at))[1] for curve in drawn]
+    axes.autoscale_view()  # limits that are not known yet would place the curves wrongly
     to_axes = axes.transData - axes.transAxes
     low = sum(to_axes.transform((at, value))[1] > 0.5 for value in near) > len(near) / 2
     axes.axvline(at, color=palette.ink, linewidth=0.8, linestyle=":")
@@ -175,22 +151,6 @@ def _mark(axes: Axes, palette: Palette, at: float, words: str, curves: Sequence[
         textcoords="offset points",
         rotation=90,
         va="bottom" if low else "top",
-        fontsize=9,
-        color=palette.ink,
-    )
-
-
-def _dot(axes: Axes, palette: Palette, place: int, value: float, low: float | None, high: float | None) -> None:
-    colour = palette.series[1]
-    if low is not None and high is not None:
-        axes.plot([low, high], [place, place], color=colour, linewidth=1.4)
-    axes.plot([value], [place], "o", color=colour, markersize=5)
-    axes.annotate(
-        quantity(value, 3),
-        (value, place),
-        xytext=(0, 5),
-        textcoords="offset points",
-        ha="center",
         fontsize=9,
         color=palette.ink,
     )

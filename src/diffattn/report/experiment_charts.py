@@ -43,7 +43,7 @@ def _name(chart: Chart, place: int, taken: set[str]) -> str:
 
 def _curves(chart: Chart, name: str) -> Drawing | None:
     curves = [_curve(entry, place) for place, entry in enumerate(chart.get("curves") or ())]
-    curves = [curve for curve in curves if any(math.isfinite(value) for _, value, *_ in (*curve.points, *curve.line))]
+    curves = [curve for curve in curves if any(map(math.isfinite, curve.values))]
     if not curves:
         return None
     title = _title(chart)

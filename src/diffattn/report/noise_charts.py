@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from diffattn.report.charts import Axis, Curve, Dots, draw_curves, draw_dots, ends
+from diffattn.report.charts import Axis, Curve, draw_curves, ends
+from diffattn.report.dots import Dots, draw_dots
 from diffattn.report.drawing import Drawing
 from diffattn.report.noise_rows import SWEEPS, closed, find, measure, method_name, rows_of, value
 from diffattn.report.wording import as_given, finite, quantity

@@ -70,6 +70,7 @@ def _inline(svg: str, name: str) -> str:
         (r'href="#', f'href="#{name}-'),
         (r"url\(#", f"url(#{name}-"),
         (r"font:\s*([\d.]+px)[^;\"]*", r"font-size: \1"),
+        (r"font-family:[^;\"]*;\s*", ""),
         (r'(<svg [^>]*?)width="[^"]*"', r"\1"),
         (r'(<svg [^>]*?)height="[^"]*"', r'\1aria-hidden="true"'),
         (re.escape(INK), "var(--ink)"),

@@ -12,7 +12,7 @@ from diffattn.report.charts import Axis, Curve, Point, draw_curves, ends
 from diffattn.report.drawing import Drawing
 from diffattn.report.heat import Frame, Grid, heat_drawing
 from diffattn.report.maps import Map, maps_drawing
-from diffattn.report.wording import as_given, finite, join_words, quantity
+from diffattn.report.wording import as_given, finite, quantity
 
 __all__ = ["experiment_drawings"]
 
@@ -156,10 +156,12 @@ def _maps(chart: Chart, name: str) -> Drawing | None:
 def _maps_alt(title: str, maps: Sequence[Map], answer: int | None) -> str:
     said = []
     for one in maps:
-        weight = finite(one.weights[answer]) if answer is not None and 0 <= answer < len(one.weights) else None
-        given = "not measured" if weight is None else quantity(weight, 3)
-        said.append(f"{one.title or 'a map'} gives the answer {given}")
-    return f"{title}: {join_words(said)}."
+        found = finite(one.weights[answer]) if answer is not None and 0 <= answer < len(one.weights) else None
+        weights = [weight for value in one.weights if (weight := finite(value)) is not None]
+        reach = f"has weights from {quantity(min(weights), 3)} to {quantity(max(weights), 3)}"
+        given = "" if found is None else f" and gives the answer {quantity(found, 3)}"
+        said.append(f"{one.title or 'a map'} {reach}{given}")
+    return f"{title}: {'; '.join(said)}."
 
 
 def _title(chart: Chart) -> str:

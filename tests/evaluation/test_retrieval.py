@@ -93,8 +93,10 @@ def test_no_logits_but_those_of_the_questions():
 def test_a_model_that_diverged_has_no_rates():
     model = finder()
     model.lm_head.weight.data[5, 3] = float("nan")
-    rates = measure(model, examples(*drawn()), RetrievalConfig()).rates
+    result = measure(model, examples(*drawn()), RetrievalConfig())
+    rates = result.rates
     assert rates.diverged
+    assert result.loss is None
     assert (rates.accuracy.share, rates.accuracy.low, rates.fabrication.share) == (None, None, None)
     assert rates.accuracy.questions > 0
 
@@ -142,9 +144,12 @@ def test_any_causal_model_and_the_mode_it_had():
     with torch.no_grad():
         logits = model.eval()(torch.from_numpy(data.tokens)).logits
     predicted = logits.argmax(-1).gather(1, torch.from_numpy(data.queries)).numpy()
-    rates = measure(model.train(), data, RetrievalConfig(batch_size=3)).rates
+    result = measure(model.train(), data, RetrievalConfig(batch_size=3))
     right = (predicted == data.answers)[data.answerable]
-    assert rates.accuracy.share == right.mean()
+    assert result.rates.accuracy.share == right.mean()
+    rows = torch.arange(7)[:, None]
+    losses = -logits.double().log_softmax(-1)[rows, torch.from_numpy(data.queries), torch.from_numpy(data.answers)]
+    assert result.loss == pytest.approx(losses.mean().item(), rel=1e-5)
     assert model.training
     with pytest.raises(UserError, match="a sequence of 18 tokens is longer than the model's 16"):
         measure(model, examples(*drawn(facts=8, questions=9)), RetrievalConfig())

@@ -6,12 +6,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 from torch import nn
 
 from diffattn.errors import UserError
 
-__all__ = ["check_length", "clock", "device_of", "mode", "require_positive"]
+__all__ = ["check_length", "clock", "device_of", "mode", "require_positive", "row_generator"]
 
 
 @contextmanager
@@ -53,3 +54,9 @@ def check_length(model: nn.Module, length: int, what: str) -> None:
     longest = getattr(model.config, "max_position_embeddings", None)
     if longest is not None and length > longest:
         raise UserError(f"{what} of {length} tokens is longer than the model's {longest}: use at most {longest}")
+
+
+def row_generator(seed: int, row: int) -> torch.Generator:
+    """For what is drawn for one row of the data, whatever batch it is in."""
+    state = np.random.SeedSequence([seed, row]).generate_state(1, np.uint64)[0]
+    return torch.Generator().manual_seed(int(state >> 1))

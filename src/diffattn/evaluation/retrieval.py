@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from diffattn.data.progress import delayed_progress
-from diffattn.evaluation._setting import check_length, device_of, mode, require_positive
+from diffattn.evaluation._setting import check_length, device_of, mode, require_positive, row_generator
 from diffattn.evaluation.retrieval_results import (
     Outcomes,
     RetrievalGrid,
@@ -24,7 +24,7 @@ from diffattn.evaluation.retrieval_results import (
 from diffattn.models.embedding import embed
 from diffattn.tasks import TokenExamples
 
-__all__ = ["RetrievalConfig", "RetrievalResult", "embed", "measure", "measure_grid"]
+__all__ = ["Asked", "RetrievalConfig", "RetrievalResult", "ask", "embed", "measure", "measure_grid"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,15 +65,36 @@ class RetrievalConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RetrievalResult:
-    """What was measured: the configuration, the tokens of a sequence, and the rates."""
+    """What was measured.
+
+    Attributes:
+        config: how.
+        length: tokens of a sequence.
+        rates: of the likeliest tokens.
+        loss: mean cross-entropy of the right tokens, nats, over all questions, unanswerable ones included; None where
+            the model diverged.
+    """
 
     config: RetrievalConfig
     length: int
     rates: RetrievalRates
+    loss: float | None
 
     def to_dict(self) -> dict[str, Any]:
         """All fields, as JSON has them."""
         return asdict(self)
+
+
+class Asked(NamedTuple):
+    """What a model said, question by question.
+
+    Attributes:
+        predicted: the likeliest token, int64 `[N, Q]`; -1 where the logits are not all finite.
+        losses: cross-entropy of the right token, nats, float64 `[N, Q]`.
+    """
+
+    predicted: np.ndarray
+    losses: np.ndarray
 
 
 def measure(
@@ -86,19 +107,10 @@ def measure(
     Raises:
         UserError: the sequences are longer than the model's context.
     """
-    count, length = data.tokens.shape
-    check_length(model, length, "a sequence")
-    parts = []
-    with (
-        torch.inference_mode(),
-        mode(model, training=False),
-        delayed_progress(f"Asking at {length:,} tokens", count, enabled=progress) as advance,
-    ):
-        for predicted in _predictions(model, data, config):
-            parts.append(predicted.cpu().numpy())
-            advance(len(parts[-1]))
-    outcomes = _outcomes(np.concatenate(parts), data, config)
-    return RetrievalResult(config=config, length=length, rates=retrieval_rates(outcomes, config.depths))
+    asked = ask(model, data, config, progress=progress)
+    rates = retrieval_rates(_outcomes(asked.predicted, data, config), config.depths)
+    loss = None if rates.diverged else float(asked.losses.mean())
+    return RetrievalResult(config=config, length=data.tokens.shape[1], rates=rates, loss=loss)
 
 
 def measure_grid(
@@ -109,17 +121,37 @@ def measure_grid(
     return grid(rates, config.depths)
 
 
-def _predictions(model: PreTrainedModel, data: TokenExamples, config: RetrievalConfig) -> Iterator[Tensor]:
-    """The likeliest token at each question, int64 `[B, Q]`; -1 where the logits are not all finite."""
+def ask(model: PreTrainedModel, data: TokenExamples, config: RetrievalConfig, *, progress: bool = False) -> Asked:
+    """What the model says to each question, for measures that compare question by question; raises as `measure`."""
+    count, length = data.tokens.shape
+    check_length(model, length, "a sequence")
+    parts = []
+    with (
+        torch.inference_mode(),
+        mode(model, training=False),
+        delayed_progress(f"Asking at {length:,} tokens", count, enabled=progress) as advance,
+    ):
+        for first in range(0, count, config.batch_size):
+            rows = slice(first, first + config.batch_size)
+            parts.append([part.cpu().numpy() for part in _ask_batch(model, data, rows, config)])
+            advance(len(parts[-1][0]))
+    predicted, losses = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return Asked(predicted, losses)
+
+
+def _ask_batch(
+    model: PreTrainedModel, data: TokenExamples, rows: slice, config: RetrievalConfig
+) -> tuple[Tensor, Tensor]:
     device = device_of(model)
-    for first in range(0, len(data.tokens), config.batch_size):
-        rows = slice(first, first + config.batch_size)
-        tokens = torch.from_numpy(data.tokens[rows]).to(device)
-        queries = torch.from_numpy(data.queries[rows]).to(device)
-        hidden = model.base_model(**_inputs(model, tokens, first, config), use_cache=False).last_hidden_state
-        asked = hidden.gather(1, queries[..., None].expand(-1, -1, hidden.shape[-1]))
-        logits = model.get_output_embeddings()(asked)
-        yield logits.argmax(-1).masked_fill(~logits.isfinite().all(-1), -1)
+    tokens, queries, answers = (
+        torch.from_numpy(part[rows]).to(device) for part in (data.tokens, data.queries, data.answers)
+    )
+    hidden = model.base_model(**_inputs(model, tokens, rows.start, config), use_cache=False).last_hidden_state
+    asked = hidden.gather(1, queries[..., None].expand(-1, -1, hidden.shape[-1]))
+    logits = model.get_output_embeddings()(asked)
+    losses = torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), answers.flatten(), reduction="none")
+    predicted = logits.argmax(-1).masked_fill(~logits.isfinite().all(-1), -1)
+    return predicted, losses.view(answers.shape).double()
 
 
 def _inputs(model: PreTrainedModel, tokens: Tensor, first: int, config: RetrievalConfig) -> dict[str, Tensor]:
@@ -132,16 +164,11 @@ def _inputs(model: PreTrainedModel, tokens: Tensor, first: int, config: Retrieva
             row[None],
             normalised=config.normalised_embeddings,
             sigma=config.embedding_noise,
-            generator=_generator(config.seed, first + index),
+            generator=row_generator(config.seed, first + index),
         )
         for index, row in enumerate(tokens)
     ]
     return {"inputs_embeds": torch.cat(rows)}
-
-
-def _generator(seed: int, index: int) -> torch.Generator:
-    state = np.random.SeedSequence([seed, index]).generate_state(1, np.uint64)[0]
-    return torch.Generator().manual_seed(int(state >> 1))
 
 
 def _outcomes(predicted: np.ndarray, data: TokenExamples, config: RetrievalConfig) -> Outcomes:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-__all__ = ["embed"]
+__all__ = ["embed", "with_noise"]
 
 _TINY = 1e-30  # a vector of zeros stays one
 
@@ -42,8 +42,22 @@ def embed(
     vectors = embeddings.to(torch.promote_types(dtype, torch.float32))
     if normalised:
         vectors = vectors * vectors.square().mean(-1, keepdim=True).clamp(min=_TINY).rsqrt()
-    if sigma > 0:
-        drawn_on = vectors.device if generator is None else generator.device
-        noise = torch.randn(vectors.shape, generator=generator, device=drawn_on)
-        vectors = vectors + sigma * noise.to(vectors)
-    return vectors.to(dtype)
+    return (with_noise(vectors, sigma, generator) if sigma > 0 else vectors).to(dtype)
+
+
+def with_noise(
+    vectors: Tensor, sigma: float, generator: torch.Generator | None = None, *, relative: bool = False
+) -> Tensor:
+    """Vectors plus independent normal noise of standard deviation `sigma` on every channel, in their dtype.
+
+    Args:
+        vectors: `[..., width]`.
+        sigma: a number, or with `relative` a share of each vector's own root mean square.
+        generator: drawn from on its own device, in float32; None for torch's own.
+    """
+    wide = vectors.to(torch.promote_types(vectors.dtype, torch.float32))
+    drawn_on = wide.device if generator is None else generator.device
+    noise = sigma * torch.randn(wide.shape, generator=generator, device=drawn_on).to(wide)
+    if relative:
+        noise = noise * wide.square().mean(-1, keepdim=True).sqrt()
+    return (wide + noise).to(vectors.dtype)

@@ -14,7 +14,9 @@ from diffattn.evaluation.retrieval import RetrievalConfig, ask
 from diffattn.evaluation.sequence_losses import sequence_losses
 from diffattn.tasks import TokenExamples
 
-__all__ = ["Effect", "Sample", "Scores", "effect", "scores"]
+__all__ = ["Effect", "Sample", "Scores", "effect", "mean_scores", "scores"]
+
+_NAMES = ("loss", "accuracy", "answer_loss")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,19 +80,26 @@ def scores(model: PreTrainedModel, data: Sample, retrieval: RetrievalConfig) -> 
     return Scores(loss=loss, accuracy=_means(right, counted), answer_loss=_means(losses, counted))
 
 
+def mean_scores(of: Scores) -> dict[str, float | None]:
+    """`loss`, `accuracy` and `answer_loss`, means over sequences; None for what was not measured or is not finite."""
+    return {name: _finite_mean(getattr(of, name)) for name in _NAMES}
+
+
 def effect(before: Scores, after: Scores) -> Effect:
-    """The changed model's scores against those of the unchanged one."""
-    names = [name for name in ("loss", "accuracy", "answer_loss") if getattr(before, name) is not None]
-    diverged = not all(np.isfinite(getattr(after, name)).all() for name in names)
+    """The changed model's scores against those of the unchanged one; no differences where that one diverged."""
+    measured = [name for name in _NAMES if getattr(after, name) is not None]
+    diverged = not all(np.isfinite(getattr(after, name)).all() for name in measured)
     fields: dict[str, Any] = {}
-    for name in ("loss", "accuracy", "answer_loss"):
-        known = name in names and not diverged
+    for name in _NAMES:
         changed, plain = getattr(after, name), getattr(before, name)
-        fields[name] = float(changed.mean()) if known else None
-        # Of an unchanged model that diverged nothing can be told.
-        comparable = known and bool(np.isfinite(plain).all())
-        fields[f"{name}_difference"] = estimate(changed - plain) if comparable else None
+        fields[name] = None if diverged else _finite_mean(changed)
+        known = fields[name] is not None and _finite_mean(plain) is not None
+        fields[f"{name}_difference"] = estimate(changed - plain) if known else None
     return Effect(**fields, diverged=diverged)
+
+
+def _finite_mean(values: np.ndarray | None) -> float | None:
+    return None if values is None or not np.isfinite(values).all() else float(values.mean())
 
 
 def _means(values: np.ndarray, counted: np.ndarray) -> np.ndarray:

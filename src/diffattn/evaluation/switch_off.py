@@ -7,11 +7,10 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
 from transformers import PreTrainedModel
 
 from diffattn.data.progress import delayed_progress
-from diffattn.evaluation.effects import Effect, Sample, Scores, effect, scores
+from diffattn.evaluation.effects import Effect, Sample, effect, mean_scores, scores
 from diffattn.evaluation.interventions import (
     Heads,
     differential_layers,
@@ -119,9 +118,13 @@ def measure(
                 layer, head = place or (None, None)
                 rows.append(SwitchOffRow(intervention=name, layer=layer, head=head, effect=changed))
                 advance(1)
-    means = {name: _mean(plain, name) for name in ("loss", "accuracy", "answer_loss")}
     return SwitchOffResult(
-        config=config, **means, rows=tuple(rows), heads=len(every), heads_alone=len(alone), left_out=left_out
+        config=config,
+        **mean_scores(plain),
+        rows=tuple(rows),
+        heads=len(every),
+        heads_alone=len(alone),
+        left_out=left_out,
     )
 
 
@@ -148,8 +151,3 @@ def _switches(
 def _spread(heads: list[tuple[int, int]], most: int) -> list[tuple[int, int]]:
     count = min(most, len(heads))
     return [heads[index * len(heads) // count] for index in range(count)]
-
-
-def _mean(of: Scores, name: str) -> float | None:
-    values = getattr(of, name)
-    return None if values is None or not np.isfinite(values).all() else float(values.mean())

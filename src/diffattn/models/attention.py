@@ -47,7 +47,7 @@ class DiffTransformerAttention(AttentionLayer):
         **kwargs: Any,
     ) -> tuple[Tensor, Tensor | None]:
         cache, kwargs = held_cache(cache, past_key_values, kwargs)
-        projected = self.project(hidden_states, position_embeddings)
+        projected = self.project(hidden_states, position_embeddings, kwargs.get("position_ids"))
         key, value, lam = projected.k, projected.v, projected.extra if self.MAPS == 2 else None
         if self.records_lambda and lam is not None:
             self.recorded_lambda = torch.as_tensor(lam).detach()
@@ -119,7 +119,8 @@ def build_attention(config: DiffTransformerConfig, layer_idx: int) -> DiffTransf
         "output_bias": config.attention_output_bias,
         "qk_norm": config.qk_norm,
         "norm_eps": config.rms_norm_eps,
-        "rope_base": None,
+        "rope_base": None,  # the model turns queries and keys
+        "log_n_length": config.log_n_length,
         "window": config.sliding_window if sliding else None,
         "dropout": config.attention_dropout or 0.0,
     }

@@ -28,6 +28,8 @@ COPIED = (
     "tie_word_embeddings",
     "attention_dropout",
     "mlp_bias",
+    "rotary",
+    "log_n_length",
     "dtype",
 )
 

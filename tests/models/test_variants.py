@@ -7,9 +7,13 @@ import copy
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, StaticCache
+from transformers.integrations.flash_attention import flash_attention_forward
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from diffattn.models import VARIANTS, DiffTransformerConfig, DiffTransformerForCausalLM, GrowingCache
+from diffattn.models import VARIANTS, DiffTransformerConfig, DiffTransformerForCausalLM, GrowingCache, count_parameters
 from diffattn.models.compat import CACHE
+from diffattn.models.sinks import check_takes_sinks
 from small_models import assert_same, build, differs, left_padded, llama, tokens
 
 SLIDING = {"layer_types": ["full_attention", "sliding_attention", "sliding_attention"], "sliding_window": 5}
@@ -17,6 +21,9 @@ CASES = {
     **{f"{attention}, no positions": (attention, {"rotary": False}) for attention in VARIANTS},
     **{f"{attention}, log n": (attention, {"log_n_length": 6}) for attention in VARIANTS},
     "softmax, log n, windows": ("softmax", {"log_n_length": 6, **SLIDING}),
+    "softmax, sink": ("softmax", {"attention_sink": True}),
+    "softmax, sink, windows": ("softmax", {"attention_sink": True, **SLIDING}),
+    "softmax, sink, log n, no positions": ("softmax", {"attention_sink": True, "log_n_length": 6, "rotary": False}),
     "v2, log n, no positions": ("v2", {"log_n_length": 6, "rotary": False}),
 }
 every_case = pytest.mark.parametrize(("attention", "fields"), CASES.values(), ids=CASES)
@@ -24,7 +31,7 @@ every_case = pytest.mark.parametrize(("attention", "fields"), CASES.values(), id
 
 def implementations(fields):
     """Those that serve the variant, ours first."""
-    return ("diffattn", "sdpa", "eager")
+    return ("diffattn", "eager") if fields.get("attention_sink") else ("diffattn", "sdpa", "eager")
 
 
 @pytest.fixture(autouse=True)
@@ -113,6 +120,18 @@ def test_new_weights_are_finite_when_built_on_meta(attention, fields):
 
 
 @every_case
+@pytest.mark.parametrize("tied", [True, False])
+def test_parameters_are_counted_exactly(attention, fields, tied):
+    config = DiffTransformerConfig.from_baseline(llama(), attention, **fields, tie_word_embeddings=tied)
+    with torch.device("meta"):
+        model = DiffTransformerForCausalLM(config)
+    found = count_parameters(config)
+    assert found.total == sum(parameter.numel() for parameter in model.parameters())
+    layers = [layer.self_attn for layer in model.model.layers]
+    assert found.attention == sum(parameter.numel() for layer in layers for parameter in layer.parameters())
+
+
+@every_case
 def test_every_parameter_learns_and_checkpointing_changes_nothing(attention, fields):
     model = build(attention, **fields).train()
     ids, mask = left_padded()
@@ -156,8 +175,55 @@ def test_fields_of_an_own_baseline_are_kept():
 
 @pytest.mark.parametrize(
     ("fields", "said"),
-    [({"log_n_length": 1}, "log_n_length: expected a whole number of 2 or more, or None, got 1")],
+    [
+        ({"log_n_length": 1}, "log_n_length: expected a whole number of 2 or more, or None, got 1"),
+        ({"attention_sink": True}, "attention_sink: expected False for attention='v2', got True"),
+        ({"attention_sink": True, "attention": "gated"}, "attention_sink: expected False for attention='gated'"),
+    ],
 )
 def test_fields_that_do_not_fit(fields, said):
     with pytest.raises(ValueError, match=f"^{said}"):
         DiffTransformerConfig(**fields)
+
+
+def test_engines_that_would_drop_sinks_are_refused():
+    model = build("softmax", "sdpa", attention_sink=True)
+    said = r"^attn_implementation: expected one that takes attention sinks .* got 'sdpa'"
+    with pytest.raises(ValueError, match=said):
+        model(tokens(1, 5))
+    for name, function in {"flash_attention_2": flash_attention_forward, "other": sdpa_attention_forward}.items():
+        with pytest.raises(ValueError, match=f"got '{name}'$"):
+            check_takes_sinks(name, function)
+    for name in ("flex_attention", "diffattn", "paged|eager"):
+        check_takes_sinks(name, ALL_ATTENTION_FUNCTIONS[name])
+    check_takes_sinks("flash_attention_4", flash_attention_forward)
+
+
+def test_new_sinks_are_0_and_loaded_ones_stay():
+    config = DiffTransformerConfig.from_baseline(llama(), "softmax", attention_sink=True)
+    model = DiffTransformerForCausalLM(config)
+    layers = [layer.self_attn for layer in model.model.layers]
+    assert all(torch.equal(layer.sinks, torch.zeros(8)) for layer in layers)
+    layers[1].sinks.fill_(3.0)
+    kept = {name: value for name, value in model.state_dict().items() if "layers.0" not in name}
+    loaded = DiffTransformerForCausalLM.from_pretrained(None, config=copy.deepcopy(config), state_dict=kept)
+    assert [layer.self_attn.sinks.mean().item() for layer in loaded.model.layers] == [0.0, 3.0, 0.0]
+
+
+@pytest.mark.parametrize("implementation", ["diffattn", "eager"])
+def test_maps_show_what_the_sink_takes(implementation):
+    model = build("softmax", implementation, attention_sink=True)
+    ids = tokens(1, 6)
+    maps = model(ids, output_attentions=True).attentions
+    expected = build("softmax", "eager", attention_sink=True)(ids, output_attentions=True).attentions
+    for got, want in zip(maps, expected, strict=True):
+        assert_same(got, want)
+        assert got.sum(-1).max() < 1
+
+
+def test_a_sink_goes_with_softmax_alone():
+    base = DiffTransformerConfig.from_baseline(llama(), "softmax", attention_sink=True)
+    assert DiffTransformerConfig.from_baseline(base, "softmax").attention_sink
+    assert not DiffTransformerConfig.from_baseline(base, "v1").attention_sink
+    matched = DiffTransformerConfig.from_baseline(llama(), "softmax", match_parameters=True, attention_sink=True)
+    assert matched.unmatched_parameters == 3 * 8

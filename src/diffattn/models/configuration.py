@@ -45,6 +45,7 @@ class DiffTransformerConfig(PreTrainedConfig):
         rotary: rotary embedding of queries and keys; False for no positions at all (NoPE).
         log_n_length: queries are multiplied by log(n) / log(log_n_length), n the keys that they see, 2 where it is 1;
             None leaves them as they are.
+        attention_sink: softmax only, a learned logit a query head in the softmax's denominator (gpt-oss).
         unmatched_parameters: how many more than its baseline the model has after `match_parameters=True`.
         config_version: of this format.
 
@@ -91,6 +92,7 @@ class DiffTransformerConfig(PreTrainedConfig):
     qk_norm: bool = False
     rotary: bool = True
     log_n_length: int | None = None
+    attention_sink: bool = False
     layer_types: list[str] | None = None
     sliding_window: int | None = None
     hidden_act: str = "silu"
@@ -116,6 +118,8 @@ class DiffTransformerConfig(PreTrainedConfig):
         self._fill_lambda()
         self._fill_layer_types()
         check_log_n_length(self.log_n_length)
+        if self.attention_sink and self.attention != "softmax":
+            raise ValueError(f"attention_sink: expected False for attention={self.attention!r}, got True")
         super().__post_init__(**kwargs)
 
     @property

@@ -29,7 +29,7 @@ from diffattn.models.compat import CACHE, held_cache
 from diffattn.models.configuration import DiffTransformerConfig
 from diffattn.models.interface import IMPLEMENTATION
 from diffattn.models.positions import rotary_embedding, same_document, token_positions
-from diffattn.nn import DiffAttentionV1, HeadNorm
+from diffattn.nn import AttentionLayer, HeadNorm
 
 __all__ = ["DiffTransformerForCausalLM", "DiffTransformerModel", "DiffTransformerPreTrainedModel"]
 
@@ -79,9 +79,8 @@ class DiffTransformerPreTrainedModel(PreTrainedModel):
         super()._init_weights(module)
         if isinstance(module, HeadNorm):
             init.ones_(module.weight)
-        if isinstance(module, DiffAttentionV1) and module.learn_lambda:
-            for name in module.VECTORS:
-                init.normal_(getattr(module, name), mean=0.0, std=0.1)
+        if isinstance(module, AttentionLayer):
+            module.reset_own(init)
 
     @contextmanager
     def record_lambda(self) -> Iterator[None]:

@@ -130,6 +130,14 @@ class AttentionLayer(nn.Module):
             reset = getattr(child, "reset_parameters", None)
             if callable(reset):
                 reset()
+        self.reset_own()
+
+    def reset_own(self, init: Any = nn.init) -> None:
+        """Fresh values for what the layer holds beside its projections and norms.
+
+        Args:
+            init: functions named as those of `torch.nn.init`, such as transformers', which leave loaded values alone.
+        """
 
     def project(
         self, hidden: Tensor, rotary: tuple[Tensor, Tensor] | None = None, positions: Tensor | None = None

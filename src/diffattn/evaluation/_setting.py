@@ -8,12 +8,21 @@ from contextlib import contextmanager
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from diffattn.errors import UserError
 
-__all__ = ["check_length", "check_tokens", "check_vocabulary", "clock", "device_of", "mode", "require_positive"]
+__all__ = [
+    "check_length",
+    "check_tokens",
+    "check_vocabulary",
+    "clock",
+    "device_of",
+    "mode",
+    "require_positive",
+    "token_batches",
+]
 
 
 @contextmanager
@@ -72,3 +81,9 @@ def check_vocabulary(model: PreTrainedModel, tokens: np.ndarray) -> None:
         raise UserError(
             f"the model knows {known:,} tokens, the corpus has others: encode it with the model's own tokenizer"
         )
+
+
+def token_batches(model: PreTrainedModel, tokens: np.ndarray, batch_size: int) -> list[Tensor]:
+    """The sequences, int `[N, T]`, as int64 `[at most batch_size, T]` on the model's device, once checked."""
+    check_tokens(model, tokens)
+    return list(torch.from_numpy(tokens.astype(np.int64)).to(device_of(model)).split(batch_size))

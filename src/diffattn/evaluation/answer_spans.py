@@ -85,7 +85,7 @@ def text_questions(examples: Sequence[TextExample], tokenizer: PreTrainedTokeniz
     if not tokenizer.is_fast:
         raise UserError(
             f"{type(tokenizer).__name__} does not tell which characters a token stands for: "
-            "load the tokenizer with use_fast=True"
+            "give the model's tokenizer as a tokenizer.json"
         )
     return [_text_question(example, tokenizer) for example in examples]
 

@@ -40,7 +40,8 @@ def noisy_embeddings(
         raise ValueError(f"sigma: expected a finite number, 0 or more, got {sigma}")
     vectors: Tensor = model.get_input_embeddings()(tokens)
     if normalised:
-        vectors = F.rms_norm(vectors, vectors.shape[-1:])
+        # Without the epsilon of an RMSNorm, which fresh and tiny vectors would feel.
+        vectors = F.normalize(vectors, dim=-1) * vectors.shape[-1] ** 0.5
     if sigma:
         device = vectors.device if generator is None else generator.device
         noise = torch.randn(vectors.shape, generator=generator, device=device, dtype=torch.float32)

@@ -186,7 +186,7 @@ def test_the_loss_is_the_models_own(data):
 
 def test_vectors_have_no_weight_decay(data, tmp_path):
     model = build_model(config_of(data), 0)
-    optimizer, _ = huggingface._optimizer(model, SETTINGS)
+    optimizer, _ = huggingface.adamw(model, 0.01, lambda _: 1.0, weight_decay=0.1, betas=(0.9, 0.95))
     decayed, free = optimizer.param_groups
     assert decayed["weight_decay"] == 0.1
     assert free["weight_decay"] == 0

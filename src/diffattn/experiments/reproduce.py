@@ -42,8 +42,8 @@ def reproduce(path: Path, folder: Path, *, command: str, workers: int = 1, progr
 
     Returns:
         `kind`, `numbers` (how many were compared), `differing` (how many of them differ), `largest`, the largest
-        relative difference, `differences`, a list of `{"at", "before", "now", "relative"}`, largest first, at most 200, and
-        `versions` and `machine` of both, where they differ.
+        relative difference, `differences`, a list of `{"at", "before", "now", "relative"}`, largest first, at most 200,
+        and `versions` and `machine` of both, where they differ.
 
     Raises:
         UserError: the file is no results file, or of a kind that cannot be run again.

@@ -100,7 +100,7 @@ def run_arms(
         size = arm.size or preset.size
         tokens = round(size.settings.tokens * share)
         watch = {"validation": preset.validation_tokens}
-        changes = {"learning_rate": rate, "tokens": tokens, "watch": watch, "fields": dict(arm.fields)}
+        changes: dict[str, Any] = {"learning_rate": rate, "tokens": tokens, "watch": watch, "fields": dict(arm.fields)}
         own = arguments_of(arm.variant, size, data, source, seed=seed, **changes, **more)
         return Job(id=f"{name.replace(' ', '-')}-seed{seed}-rate{rate:g}", work=WORK, arguments=own)
 

@@ -7,6 +7,7 @@ tokens would have given; at an equal budget the dearer variant is read earlier o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -87,6 +88,4 @@ def _at_equal_cost(
         return {run["seed"]: None for run in ours}, {run["seed"]: None for run in theirs}
     one, other = (price for price in prices if price is not None)
     budget = min(one, other) * min(run["tokens"] for run in [*ours, *theirs])
-    ends = (ours, budget / one), (theirs, budget / other)
-    first, second = (_each(runs, lambda run, at=at: curve_at(run, at)) for runs, at in ends)
-    return first, second
+    return _each(ours, partial(curve_at, tokens=budget / one)), _each(theirs, partial(curve_at, tokens=budget / other))

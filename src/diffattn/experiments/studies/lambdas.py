@@ -11,6 +11,7 @@ from diffattn.experiments.studies.budgets import final_bits, named
 from diffattn.experiments.studies.comparisons import Hypothesis, judge, outcome_rows
 from diffattn.experiments.studies.jobs import Laboratory
 from diffattn.experiments.studies.text_study import (
+    Configs,
     add_parts,
     comparison_table,
     failures,
@@ -91,7 +92,7 @@ def collect(request: Any, laboratory: Laboratory, data: PreparedData) -> dict[st
     """Tune, train and measure."""
     preset = request.preset
     found = run_arms(preset, ARMS, data, request.data, laboratory)
-    configs = {"softmax": ("softmax", {}), **{name: (arm.variant, arm.fields) for name, arm in ARMS.items()}}
+    configs: Configs = {"softmax": ("softmax", {}), **{name: (arm.variant, arm.fields) for name, arm in ARMS.items()}}
     return {**found, "step_ratios": step_ratios(preset.size, data, configs, preset.speed_rounds)}
 
 

@@ -12,6 +12,7 @@ from diffattn.experiments.studies.budgets import AS_LARGE, four_ways
 from diffattn.experiments.studies.comparisons import judge, outcome_rows
 from diffattn.experiments.studies.jobs import Laboratory
 from diffattn.experiments.studies.text_study import (
+    Configs,
     add_parts,
     comparison_table,
     failures,
@@ -90,7 +91,7 @@ def collect(request: Any, laboratory: Laboratory, data: PreparedData) -> dict[st
     """Tune, train and measure."""
     preset = request.preset
     found = run_arms(preset, {name: Arm(variant=name) for name in preset.variants}, data, request.data, laboratory)
-    configs = {name: (name, {}) for name in preset.variants}
+    configs: Configs = {name: (name, {}) for name in preset.variants}
     return {**found, "step_ratios": step_ratios(preset.size, data, configs, preset.speed_rounds)}
 
 

@@ -17,6 +17,7 @@ from diffattn.experiments.studies.charts import axis, curves_chart, index_of
 from diffattn.experiments.studies.comparisons import Hypothesis, judge, outcome_rows, p_text
 from diffattn.experiments.studies.jobs import Laboratory
 from diffattn.experiments.studies.text_study import (
+    Configs,
     add_parts,
     comparison_table,
     failures,
@@ -61,7 +62,13 @@ class ScalePreset(TextPreset):
 
 
 def _sized(name: str, width: int, layers: int, heads: int, **changes: Any) -> Preset:
-    body = {"hidden_size": width, "layers": layers, "heads": heads, "kv_heads": 2, "intermediate_size": 2 * width}
+    body: dict[str, Any] = {
+        "hidden_size": width,
+        "layers": layers,
+        "heads": heads,
+        "kv_heads": 2,
+        "intermediate_size": 2 * width,
+    }
     return with_constant_rate(replace(SIZES["quick"], name=name, summary="", **body), **changes)
 
 
@@ -123,7 +130,7 @@ def collect(request: Any, laboratory: Laboratory, data: PreparedData) -> dict[st
     found = run_arms(preset, arms, data, request.data, laboratory)
     ratios: dict[str, Any] = {}
     for size in preset.sizes:
-        configs = {_arm(name, size.name): (name, {}) for name in (_BASELINE, *preset.variants)}
+        configs: Configs = {_arm(name, size.name): (name, {}) for name in (_BASELINE, *preset.variants)}
         ratios |= step_ratios(size, data, configs, preset.speed_rounds)
     return {
         **found,

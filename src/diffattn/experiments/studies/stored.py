@@ -23,9 +23,8 @@ def stored_request(results: dict[str, Any]) -> StudyRequest:
     try:
         preset = _as(example, request["preset"])
     except (TypeError, KeyError, ValueError) as error:
-        raise UserError(
-            f"the results were made by another version of diffattn, whose studies differ ({error})"
-        ) from error
+        reason = f"the results were made by another version of diffattn, whose studies differ ({error})"
+        raise UserError(f"{reason}: run their own command, which is in the file") from error
     return StudyRequest(study=request["study"], preset=preset, data=request["data"])
 
 

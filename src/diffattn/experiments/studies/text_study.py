@@ -18,14 +18,22 @@ from diffattn.experiments.studies.variants import variant_config
 from diffattn.report.wording import MISSING, as_given, count, decimals_for, finite, number, signed, variant_name
 from diffattn.training import build_model
 
-__all__ = ["add_parts", "comparison_table", "failures", "limits", "step_ratios", "training_charts", "variant_table"]
+__all__ = [
+    "Configs",
+    "add_parts",
+    "comparison_table",
+    "failures",
+    "limits",
+    "step_ratios",
+    "training_charts",
+    "variant_table",
+]
 
 Run = Mapping[str, Any]
+Configs = Mapping[str, tuple[str, Mapping[str, Any]]]
 
 
-def step_ratios(
-    size: Preset, data: PreparedData, configs: Mapping[str, tuple[str, Mapping[str, Any]]], rounds: int
-) -> dict[str, dict[str, float]]:
+def step_ratios(size: Preset, data: PreparedData, configs: Configs, rounds: int) -> dict[str, dict[str, float]]:
     """Median and quartiles of each variant's training step over that of the first, in alternating rounds.
 
     Args:

@@ -40,15 +40,14 @@ def chosen_rates(
     chosen = {}
     for name in names:
         tried = [{"rate": rate, "score": finite(score(results[jobs[name, rate].id]))} for rate in rates]
-        whole = [entry for entry in tried if entry["score"] is not None]
-        best = min(whole, key=lambda entry: entry["score"], default={"rate": min(rates)})
-        chosen[name] = {"rate": best["rate"], "tried": tried}
+        whole = [(entry["score"], entry["rate"]) for entry in tried if entry["score"] is not None]
+        chosen[name] = {"rate": min(whole, default=(None, min(rates)))[1], "tried": tried}
     return chosen
 
 
 def tuning_table(chosen: Mapping[str, Mapping[str, Any]], what: str) -> dict[str, Any] | None:
     """The table of a report; None where nothing was tuned. `what` names the score."""
-    tried = next((entry["tried"] for entry in chosen.values()), [])
+    tried: list[dict[str, Any]] = next((entry["tried"] for entry in chosen.values()), [])
     if not tried:
         return None
     rows = [

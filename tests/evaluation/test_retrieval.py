@@ -120,7 +120,7 @@ def test_embeddings_normalised_and_noisy_by_hand():
     torch.testing.assert_close(noisy, even + 0.25 * noise)
     noisy.sum().backward()
     assert model.model.embed_tokens.weight.grad.abs().sum() > 0
-    with pytest.raises(ValueError, match="sigma: expected 0 or more, got -1"):
+    with pytest.raises(ValueError, match="sigma: expected a finite number, 0 or more, got -1"):
         embed(model, tokens, normalised=True, sigma=-1)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
@@ -15,7 +17,7 @@ def embed(
     model: PreTrainedModel,
     tokens: Tensor,
     *,
-    normalised: bool,
+    normalised: bool = False,
     sigma: float = 0.0,
     generator: torch.Generator | None = None,
 ) -> Tensor:
@@ -33,10 +35,10 @@ def embed(
         `[B, T, width]` in the embedding's dtype; the normalisation and the noise are in float32 or wider.
 
     Raises:
-        ValueError: a negative `sigma`.
+        ValueError: a `sigma` that is negative or not finite.
     """
-    if not sigma >= 0:
-        raise ValueError(f"sigma: expected 0 or more, got {sigma}")
+    if not 0 <= sigma < math.inf:
+        raise ValueError(f"sigma: expected a finite number, 0 or more, got {sigma}")
     embeddings: Tensor = model.get_input_embeddings()(tokens)
     dtype = embeddings.dtype
     vectors = embeddings.to(torch.promote_types(dtype, torch.float32))

@@ -9,6 +9,7 @@ from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
 from diffattn.models.counting import count_parameters, match_intermediate_size
+from diffattn.nn.log_n import check_log_n_length
 
 __all__ = ["VARIANTS", "DiffTransformerConfig"]
 
@@ -41,6 +42,10 @@ class DiffTransformerConfig(PreTrainedConfig):
         attention_bias: biases in q, k, v and o; `attention_output_bias` overrules it for o.
         qk_norm: RMSNorm of queries and keys before the rotation (Qwen3).
         layer_types: "full_attention" or "sliding_attention" for each layer; the latter see `sliding_window` keys.
+        rotary: rotary embedding of queries and keys; False for no positions at all (NoPE).
+        log_n_length: queries are multiplied by log(n) / log(log_n_length), n the keys that they see, 2 where it is 1;
+            None leaves them as they are.
+        attention_sink: softmax only, a learned logit a query head in the softmax's denominator (gpt-oss).
         unmatched_parameters: how many more than its baseline the model has after `match_parameters=True`.
         config_version: of this format.
 
@@ -85,6 +90,9 @@ class DiffTransformerConfig(PreTrainedConfig):
     attention_bias: bool = False
     attention_output_bias: bool | None = None
     qk_norm: bool = False
+    rotary: bool = True
+    log_n_length: int | None = None
+    attention_sink: bool = False
     layer_types: list[str] | None = None
     sliding_window: int | None = None
     hidden_act: str = "silu"
@@ -109,6 +117,9 @@ class DiffTransformerConfig(PreTrainedConfig):
         self._check_geometry()
         self._fill_lambda()
         self._fill_layer_types()
+        check_log_n_length(self.log_n_length)
+        if self.attention_sink and self.attention != "softmax":
+            raise ValueError(f"attention_sink: expected False for attention={self.attention!r}, got True")
         super().__post_init__(**kwargs)
 
     @property

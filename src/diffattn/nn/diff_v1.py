@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from diffattn.nn.differential import DifferentialLayer
 from diffattn.nn.head_norm import HeadNorm
@@ -55,11 +55,10 @@ class DiffAttentionV1(DifferentialLayer, LambdaV1):
         init = lambda_init_schedule(layer_idx) if lambda_init is None else lambda_init
         self.add_lambda(self.map_dim, init, learn_lambda, **made)
         self.head_norm = HeadNorm(self.value_dim, norm_eps, **made) if head_norm else None
-        self.reset_lambda()
+        self.reset_own()
 
-    def reset_parameters(self) -> None:
-        super().reset_parameters()
-        self.reset_lambda()
+    def reset_own(self, init: Any = nn.init) -> None:
+        self.reset_lambda(init)
 
     def extra(self, hidden: Tensor) -> Tensor | float:
         return self.lambda_value()

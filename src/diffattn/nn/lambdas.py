@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -46,10 +47,10 @@ class LambdaV1(nn.Module):
         for name in self.VECTORS if learn_lambda else ():
             setattr(self, name, nn.Parameter(torch.empty(dim, device=device, dtype=dtype)))
 
-    def reset_lambda(self) -> None:
+    def reset_lambda(self, init: Any = nn.init) -> None:
         """Normal with standard deviation 0.1."""
         for name in self.VECTORS if self.learn_lambda else ():
-            nn.init.normal_(getattr(self, name), std=0.1)
+            init.normal_(getattr(self, name), std=0.1)
 
     def lambda_value(self) -> Tensor | float:
         """Lambda, 0-d, float32 or wider, finite for any finite vectors; the number `lambda_init` where it is fixed.

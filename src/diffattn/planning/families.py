@@ -130,7 +130,7 @@ def _attention(fields: Fields, family: Family) -> Attention:
         map_dim=dim,
         value_dim=dim,
         qk_norm="head" if fields.flag("qk_norm") else family.qk_norm,
-        sinks=family.sinks,
+        sinks=family.sinks or (fields.kind == "diff_transformer" and fields.flag("attention_sink")),
         **_biases(fields, family),
     )
 

@@ -301,3 +301,19 @@ def test_pickled_weights_are_not_loaded(data, whole, tmp_path):
     torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
     with pytest.raises(UserError, match="safetensors"):
         load_run(tmp_path)
+
+
+def test_what_is_watched_is_kept_at_every_entry_and_survives_a_stop(data, tmp_path, whole, stop_at):
+    def watch(model):
+        return {"norm": float(model.model.norm.weight.detach().norm())}
+
+    expected = run(data, tmp_path / "expected", watch=watch)["curves"]
+    assert len(expected["watched"]["norm"]) == len(expected["step"])
+    assert len(set(expected["watched"]["norm"])) > 5, "it is measured anew each time"
+    assert expected["loss"] == whole[1]["curves"]["loss"], "watching changes nothing"
+    stop_at(18)
+    with pytest.raises(KeyboardInterrupt):
+        run(data, tmp_path / "stopped", watch=watch)
+    stop_at(-1)
+    assert run(data, tmp_path / "stopped", watch=watch)["curves"]["watched"] == expected["watched"]
+    assert whole[1]["curves"]["watched"] is None

@@ -6,10 +6,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-__all__ = ["Seed", "distinct", "pick", "places"]
+__all__ = ["Seed", "distinct", "generator", "pick", "places"]
 
 Seed = int | Sequence[int]
 """What `numpy.random.default_rng` takes: a number, or several such as a run's seed and the step."""
+
+
+def generator(seed: Seed, *more: int) -> np.random.Generator:
+    """Draws of a seed; with further numbers others, which have nothing to do with the first."""
+    return np.random.default_rng([*np.atleast_1d(seed), *more])
 
 
 def distinct(rng: np.random.Generator, rows: int, count: int, of: int) -> np.ndarray:

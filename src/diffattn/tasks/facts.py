@@ -21,7 +21,7 @@ import numpy as np
 from diffattn.tasks.draws import Seed, distinct, pick, places
 from diffattn.tasks.examples import TokenExamples
 
-__all__ = ["FactsConfig", "FactsLayout", "layout", "make_facts", "vocabulary_size"]
+__all__ = ["FactsConfig", "FactsLayout", "ask", "layout", "make_facts", "vocabulary_size"]
 
 HAYSTACKS = ("filler", "distractors")
 
@@ -35,7 +35,8 @@ class FactsConfig:
         keys: keys that facts may have and questions may ask for.
         values: values that a fact may have.
         facts: facts in the haystack, each of another key, at random positions.
-        questions: at the end, drawn with replacement among the facts.
+        questions: at the end, drawn among the facts.
+        repeat: questions are drawn with replacement; False: no fact is asked for twice.
         haystack: "filler" (random filler tokens) or "distractors" (every token is a fact of a key never asked for).
         filler_tokens: kinds of filler.
         distractor_keys: keys of distractors, beside `keys`.
@@ -54,6 +55,7 @@ class FactsConfig:
     values: int = 16
     facts: int = 8
     questions: int = 4
+    repeat: bool = True
     haystack: str = "filler"
     filler_tokens: int = 64
     distractor_keys: int = 32
@@ -77,6 +79,8 @@ class FactsConfig:
         asked = self.facts + (self.absent > 0)
         if self.keys < asked:
             raise ValueError(f"keys must be at least {asked} for {self.facts} facts (and absent ones), got {self.keys}")
+        if not self.repeat and self.questions > (self.facts if self.depth is None else 1):
+            raise ValueError(f"questions must not exceed the facts that may be asked for, got {self.questions}")
         if not 0 <= self.near_duplicates < self.values:
             raise ValueError(f"near_duplicates must be within 0 to values - 1, got {self.near_duplicates}")
         if self.length < self.placed:
@@ -130,21 +134,29 @@ def vocabulary_size(config: FactsConfig) -> int:
 def make_facts(config: FactsConfig, count: int, seed: Seed) -> TokenExamples:
     """`count` sequences of `config.length + config.questions` tokens; the same for the same arguments."""
     rng = np.random.default_rng(seed)
-    sources, first = config.sources, layout(config)
+    stand = places(rng, count, config.placed, config.length, config.depth)
+    return ask(rng, config, stand, config.facts if config.depth is None else 1)
+
+
+def ask(rng: np.random.Generator, config: FactsConfig, stand: np.ndarray, among: int) -> TokenExamples:
+    """Put facts where they are to stand, `stand` int64 `[count, config.placed]`, and ask for the first `among` of them.
+
+    Of a fact's places, which follow one another in `stand`, the first is its own, the others its near-duplicates'.
+    """
+    count, sources, first = len(stand), config.sources, layout(config)
     keys = distinct(rng, count, config.keys, config.keys)
     names = distinct(rng, count * config.facts, sources, sources).reshape(count, -1)
     values = distinct(rng, count * config.facts, sources, config.values).reshape(count, -1)
-    stand = places(rng, count, config.placed, config.length, config.depth)
-    questions = names * config.keys + np.repeat(keys[:, : config.facts], sources, axis=1)  # [count, placed]
+    named = names * config.keys + np.repeat(keys[:, : config.facts], sources, axis=1)  # [count, placed]
     tokens = np.concatenate([_haystack(rng, config, count), np.empty((count, config.questions), np.int64)], axis=1)
-    np.put_along_axis(tokens, stand, questions * config.values + values, axis=1)
+    np.put_along_axis(tokens, stand, named * config.values + values, axis=1)
 
-    facts, absent = _asked(rng, config, count)
-    slots = facts * sources  # a fact's first slot is the one asked for, the others are its near-duplicates
+    slots = _asked(rng, config, count, among) * sources
+    absent = rng.random(slots.shape) < config.absent
     others = slots[..., None] + np.arange(1, sources)
-    wrong = pick(first.answers + values, others.reshape(count, -1)).reshape(others.shape)
-    unplaced = _unplaced(rng, config, keys) if config.absent else pick(questions, slots)
-    tokens[:, config.length :] = first.questions + np.where(absent, unplaced, pick(questions, slots))
+    wrong = first.answers + pick(values, others.reshape(count, -1)).reshape(others.shape)
+    unplaced = _unplaced(rng, config, keys) if config.absent else pick(named, slots)
+    tokens[:, config.length :] = first.questions + np.where(absent, unplaced, pick(named, slots))
     found = pick(stand, slots)
     return TokenExamples(
         tokens=tokens,
@@ -162,11 +174,11 @@ def _haystack(rng: np.random.Generator, config: FactsConfig, count: int) -> np.n
     return rng.integers(low, high, (count, config.length))
 
 
-def _asked(rng: np.random.Generator, config: FactsConfig, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which fact each question asks for, and which questions ask for none, both `[count, questions]`."""
-    shape = (count, config.questions)
-    facts = rng.integers(config.facts, size=shape) if config.depth is None else np.zeros(shape, np.int64)
-    return facts, rng.random(shape) < config.absent
+def _asked(rng: np.random.Generator, config: FactsConfig, count: int, among: int) -> np.ndarray:
+    """Which fact each question asks for, `[count, questions]`."""
+    if config.repeat:
+        return rng.integers(among, size=(count, config.questions))
+    return distinct(rng, count, config.questions, among)
 
 
 def _unplaced(rng: np.random.Generator, config: FactsConfig, keys: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ from transformers import PretrainedConfig, PreTrainedModel, Trainer
 from transformers.trainer_callback import PrinterCallback
 
 from diffattn.errors import UserError
-from diffattn.models.embeddings import noisy_embeddings
+from diffattn.models.embedding import embed
 from diffattn.tasks import TokenExamples
 from diffattn.training.huggingface import adamw, arguments, quiet
 from diffattn.training.task_account import TaskAccount, Watch
@@ -128,9 +128,7 @@ class _TaskTrainer(Trainer):
         sigma, normalised = self.settings.embedding_noise, self.settings.normalised_embeddings
         if not sigma and not normalised:
             return {"input_ids": tokens}
-        return {
-            "inputs_embeds": noisy_embeddings(model, tokens, sigma=sigma, normalised=normalised, generator=self.noise)
-        }
+        return {"inputs_embeds": embed(model, tokens, normalised=normalised, sigma=sigma, generator=self.noise)}
 
 
 def _trainer(

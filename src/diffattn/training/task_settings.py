@@ -27,7 +27,7 @@ class TaskTraining:
         weight_decay: of matrices; vectors have none.
         max_grad_norm: gradients are scaled down to this norm; 0 leaves them alone.
         betas: of AdamW.
-        embedding_noise: sigma of `models.embeddings.noisy_embeddings`.
+        embedding_noise: sigma of `models.embedding.embed`.
         normalised_embeddings: as there.
         extra_steps: after the last length's threshold is reached, where `max_steps` allows them.
         seed: of the initial weights, the examples and the noise.

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from diffattn.models import DiffTransformerConfig, DiffTransformerForCausalLM
-from diffattn.models.embeddings import noisy_embeddings
+from diffattn.models.embedding import embed
 
 TOKENS = torch.arange(60).reshape(3, 20) % 11
 
@@ -21,11 +21,11 @@ def model():
 
 
 def test_without_noise_they_are_the_models_own(model):
-    assert torch.equal(noisy_embeddings(model, TOKENS), model.model.embed_tokens.weight[TOKENS])
+    assert torch.equal(embed(model, TOKENS), model.model.embed_tokens.weight[TOKENS])
 
 
 def test_normalised_ones_keep_their_direction(model):
-    made = noisy_embeddings(model, TOKENS, normalised=True).double()
+    made = embed(model, TOKENS, normalised=True).double()
     wanted = model.model.embed_tokens.weight[TOKENS].double()
     torch.testing.assert_close(made.square().mean(-1), torch.ones(3, 20, dtype=torch.float64), rtol=1e-5, atol=0)
     cosine = torch.cosine_similarity(made, wanted, dim=-1)
@@ -35,7 +35,7 @@ def test_normalised_ones_keep_their_direction(model):
 def test_the_noise_is_normal_and_of_every_occurrence(model):
     generator = torch.Generator().manual_seed(1)
     tokens = torch.zeros(40, 50, dtype=torch.long)
-    noise = noisy_embeddings(model, tokens, sigma=0.4, generator=generator) - noisy_embeddings(model, tokens)
+    noise = embed(model, tokens, sigma=0.4, generator=generator) - embed(model, tokens)
     scaled = noise.flatten().double() / 0.4
     # 128,000 draws: five standard errors of a mean, of a variance and of a fourth moment.
     assert abs(scaled.mean().item()) < 5 / len(scaled) ** 0.5
@@ -46,7 +46,7 @@ def test_the_noise_is_normal_and_of_every_occurrence(model):
 
 def test_a_generator_decides_the_noise(model):
     def made(seed):
-        return noisy_embeddings(model, TOKENS, sigma=1.0, generator=torch.Generator().manual_seed(seed))
+        return embed(model, TOKENS, sigma=1.0, generator=torch.Generator().manual_seed(seed))
 
     assert torch.equal(made(3), made(3))
     assert not torch.equal(made(3), made(4))
@@ -54,7 +54,7 @@ def test_a_generator_decides_the_noise(model):
 
 def test_gradients_reach_the_table_through_the_scaling(model):
     model.zero_grad()
-    noisy_embeddings(model, TOKENS, normalised=True, sigma=0.1)[..., 0].sum().backward()
+    embed(model, TOKENS, normalised=True, sigma=0.1)[..., 0].sum().backward()
     gradient = model.model.embed_tokens.weight.grad
     # What changes a vector's length alone changes nothing.
     along = (gradient * model.model.embed_tokens.weight).sum(-1)
@@ -65,4 +65,4 @@ def test_gradients_reach_the_table_through_the_scaling(model):
 @pytest.mark.parametrize("sigma", [-0.1, float("nan"), float("inf")])
 def test_a_spread_that_is_none_is_named(model, sigma):
     with pytest.raises(ValueError, match="sigma: expected a finite number, 0 or more"):
-        noisy_embeddings(model, TOKENS, sigma=sigma)
+        embed(model, TOKENS, sigma=sigma)

@@ -18,7 +18,7 @@ _JSON_GAP = ",\n "
 def key_value_texts(request: TextRequest) -> list[TextExample]:
     """A JSON object of random UUIDs, as many as fit; the key asked for stands at the request's depth.
 
-    With n pairs it is the pair number `round(depth * (n - 1))`, from 0.
+    With n pairs it is the pair number depth * (n - 1), from 0, or the nearest to it.
 
     Raises:
         UserError: the length is too small for one pair.

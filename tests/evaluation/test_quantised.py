@@ -6,6 +6,8 @@ import math
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from transformers import (
     AttentionInterface,
     FalconConfig,
@@ -135,6 +137,32 @@ def test_rounded_keys_and_values_are_those_of_a_cache_that_holds_them_rounded(na
         found = sequence_losses(model, TOKENS)
     model.set_attn_implementation("diffattn_tests_coarse")
     assert found == pytest.approx(sequence_losses(model, TOKENS), rel=1e-5)
+
+
+class LargestTensor(TorchDispatchMode):
+    """Elements of the largest tensor that any operator of torch gives."""
+
+    elements = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        sizes = [leaf.numel() for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        self.elements = max([self.elements, *sizes])
+        return result
+
+
+@pytest.mark.parametrize("disturb", [quantised_logits, quantised_cache])
+@pytest.mark.parametrize("attention", ["v1", "v2"])
+def test_no_tensor_grows_with_the_square_of_the_length(attention, disturb, monkeypatch):
+    monkeypatch.setattr(recorded_scores, "_BLOCK", 1 << 14)
+    model = made(attention)
+    ids, sizes = torch.zeros(1, 1024, dtype=torch.long), []
+    with torch.no_grad(), disturb(model, 8):
+        for length in (256, 1024):
+            with LargestTensor() as largest:
+                model.base_model(ids[:, :length], use_cache=False)
+            sizes.append(largest.elements)
+    assert sizes[1] <= 4 * sizes[0] < 1024**2 / 8
 
 
 def test_noise_of_the_embeddings_by_hand():

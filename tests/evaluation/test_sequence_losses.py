@@ -6,7 +6,7 @@ import torch
 from transformers import Gemma2Config, Gemma2ForCausalLM
 
 from diffattn.errors import UserError
-from diffattn.evaluation import sequence_losses as module
+from diffattn.evaluation import _logits
 from diffattn.evaluation.sequence_losses import sequence_losses
 
 
@@ -24,7 +24,7 @@ def capped():
 @pytest.mark.parametrize("piece", [1, 700, 1 << 24])
 @pytest.mark.parametrize("kind", ["plain", "capped"])
 def test_against_the_models_own_logits(model, capped, kind, piece, monkeypatch):
-    monkeypatch.setattr(module, "_PIECE", piece)
+    monkeypatch.setattr(_logits, "_PIECE", piece)
     model = (model if kind == "plain" else capped).train()
     tokens = np.random.default_rng(0).integers(0, 50, size=(5, 7))
     losses = sequence_losses(model, tokens, batch_size=2)

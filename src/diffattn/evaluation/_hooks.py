@@ -1,4 +1,4 @@
-"""Where in a model of transformers hidden states and contexts can be read, and reading them there."""
+"""Where in a model of transformers something can be read while it runs, and reading it there."""
 
 from __future__ import annotations
 
@@ -11,8 +11,16 @@ from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from diffattn.errors import UserError
+from diffattn.models.attention import DiffTransformerAttention
 
-__all__ = ["attention_layers", "decoder_layers", "reading_inputs", "reading_outputs"]
+__all__ = [
+    "attention_layers",
+    "decoder_layers",
+    "reading_inputs",
+    "reading_outputs",
+    "recording_lambda",
+    "replaced_forward",
+]
 
 #: Takes the number of a layer, counted from 0, and a tensor.
 Reader = Callable[[int, Tensor], None]
@@ -66,3 +74,30 @@ def reading_inputs(modules: list[nn.Module], read: Reader) -> Iterator[None]:
 
             hooks.callback(module.register_forward_pre_hook(hook).remove)
         yield
+
+
+@contextmanager
+def recording_lambda(model: nn.Module) -> Iterator[list[DiffTransformerAttention]]:
+    """Inside, this package's layers, which are given, keep lambda in `recorded_lambda`; then all is as before."""
+    layers = [module for module in model.modules() if isinstance(module, DiffTransformerAttention)]
+    before = [(layer.records_lambda, layer.recorded_lambda) for layer in layers]
+    for layer in layers:
+        layer.records_lambda = True
+    try:
+        yield layers
+    finally:
+        for layer, (records, recorded) in zip(layers, before, strict=True):
+            layer.records_lambda, layer.recorded_lambda = records, recorded
+
+
+@contextmanager
+def replaced_forward(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+    """Inside, calls of the module go to this function."""
+    own = vars(module).get("forward")
+    module.forward = forward
+    try:
+        yield
+    finally:
+        del module.forward
+        if own is not None:
+            module.forward = own

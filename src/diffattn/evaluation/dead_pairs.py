@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from diffattn.evaluation._setting import check_length, device_of, mode, require_positive
+from diffattn.evaluation._setting import mode, require_positive, token_batches
 from diffattn.evaluation.interventions import differential_layers
 from diffattn.evaluation.recorded_scores import recording
 from diffattn.models.attention import DiffTransformerAttention
@@ -97,7 +97,7 @@ def measure(model: PreTrainedModel, data: np.ndarray, config: DeadPairsConfig) -
         ValueError: sequences too short for that many rows, each of which sees three keys or more.
     """
     differential_layers(model)
-    check_length(model, data.shape[1], "a sequence")
+    batches = token_batches(model, data, config.batch_size)
     columns: dict[int, list[tuple[Tensor, Tensor]]] = defaultdict(list)
 
     def receive(layer: nn.Module, scores: Tensor) -> None:
@@ -109,8 +109,7 @@ def measure(model: PreTrainedModel, data: np.ndarray, config: DeadPairsConfig) -
 
     positions = torch.from_numpy(_positions(data.shape[1], config.queries))
     with torch.inference_mode(), mode(model, training=False):
-        for first in range(0, len(data), config.batch_size):
-            ids = torch.from_numpy(data[first : first + config.batch_size].astype(np.int64)).to(device_of(model))
+        for ids in batches:
             with recording(model, receive, positions.expand(len(ids), -1)):
                 model.base_model(input_ids=ids, use_cache=False)
     return _result(columns, config)

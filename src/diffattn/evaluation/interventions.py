@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from diffattn.errors import UserError
-from diffattn.evaluation._setting import device_of, mode
+from diffattn.evaluation._setting import mode, token_batches
 from diffattn.models.attention import DiffTransformerAttention
 from diffattn.nn.layer import Projected
 
@@ -116,13 +116,14 @@ def uniform_noise_map(model: PreTrainedModel, heads: Heads | None = None) -> Ite
 
 
 def mean_lambda(model: PreTrainedModel, tokens: np.ndarray, batch_size: int = 8) -> LambdaMeans:
-    """Every head's lambda, its mean over all tokens int64 `[N, T]`.
+    """Every head's lambda, its mean over all tokens int `[N, T]`.
 
     Raises:
-        UserError: the model has no differential attention.
+        UserError: the model has no differential attention, or the sequences do not fit it.
     """
     sums: dict[int, Tensor] = {}
     by_token = False
+    batches = token_batches(model, tokens, batch_size)
 
     def add(layer: DiffTransformerAttention, projected: Projected, _: Tensor) -> Projected:
         nonlocal by_token
@@ -132,9 +133,8 @@ def mean_lambda(model: PreTrainedModel, tokens: np.ndarray, batch_size: int = 8)
         return projected
 
     with torch.inference_mode(), mode(model, training=False), _changed(model, None, add):
-        for first in range(0, len(tokens), batch_size):
-            ids = torch.from_numpy(tokens[first : first + batch_size].astype(np.int64))
-            model.base_model(input_ids=ids.to(device_of(model)), use_cache=False)
+        for ids in batches:
+            model.base_model(input_ids=ids, use_cache=False)
     return LambdaMeans({layer: total / tokens.size for layer, total in sums.items()}, by_token)
 
 

@@ -20,9 +20,9 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import AttentionMaskInterface
 
 from diffattn.errors import UserError
+from diffattn.evaluation._hooks import recording_lambda
 from diffattn.evaluation._lazy_mask import LazyMask, Mask, probe_mask
 from diffattn.evaluation._row_attention import AttentionCall, row_scores
-from diffattn.models.attention import DiffTransformerAttention
 
 __all__ = [
     "IMPLEMENTATION",
@@ -166,7 +166,7 @@ def taking(model: PreTrainedModel, take: Taker) -> Iterator[None]:
 
     token = _receiver.set(noting)
     try:
-        with _recorded_lambda(model):
+        with recording_lambda(model):
             model.set_attn_implementation(IMPLEMENTATION)
             yield
         if not layers:
@@ -178,19 +178,6 @@ def taking(model: PreTrainedModel, take: Taker) -> Iterator[None]:
         _receiver.reset(token)
         for config, implementation in implementations:
             config._attn_implementation_internal = implementation
-
-
-@contextmanager
-def _recorded_lambda(model: nn.Module) -> Iterator[None]:
-    layers = [module for module in model.modules() if isinstance(module, DiffTransformerAttention)]
-    before = [(layer.records_lambda, layer.recorded_lambda) for layer in layers]
-    for layer in layers:
-        layer.records_lambda = True
-    try:
-        yield
-    finally:
-        for layer, (records, recorded) in zip(layers, before, strict=True):
-            layer.records_lambda, layer.recorded_lambda = records, recorded
 
 
 def _configurations(model: PreTrainedModel) -> list[Any]:

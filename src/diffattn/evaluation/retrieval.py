@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from diffattn.data.progress import delayed_progress
-from diffattn.evaluation._setting import check_length, device_of, mode, require_positive, row_generator
+from diffattn.evaluation._setting import check_tokens, device_of, mode, require_positive, row_generator
 from diffattn.evaluation.retrieval_results import (
     Outcomes,
     RetrievalGrid,
@@ -105,7 +105,7 @@ def measure(
     One forward a batch, with logits at the questions alone. The model's mode is put back afterwards.
 
     Raises:
-        UserError: the sequences are longer than the model's context.
+        UserError: the sequences are longer than the model's context, or have tokens that it does not know.
     """
     asked = ask(model, data, config, progress=progress)
     rates = retrieval_rates(_outcomes(asked.predicted, data, config), config.depths)
@@ -124,7 +124,7 @@ def measure_grid(
 def ask(model: PreTrainedModel, data: TokenExamples, config: RetrievalConfig, *, progress: bool = False) -> Asked:
     """What the model says to each question, for measures that compare question by question; raises as `measure`."""
     count, length = data.tokens.shape
-    check_length(model, length, "a sequence")
+    check_tokens(model, data.tokens)
     parts = []
     with (
         torch.inference_mode(),

@@ -39,10 +39,10 @@ class TaskTraining:
 
     learning_rate: float
     max_steps: int
-    tokens_per_step: int = 4096
+    tokens_per_step: int = 1024
     lengths: tuple[int, ...] = (32, 64, 128, 256)
     threshold: float = 0.95
-    window: int = 5
+    window: int = 10
     warmup_steps: int = 20
     weight_decay: float = 0.0
     max_grad_norm: float = 1.0

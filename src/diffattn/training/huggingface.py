@@ -87,10 +87,15 @@ def _arguments(settings: TrainingSettings, folder: Path, device: torch.device) -
 
 
 def _optimizer(model: PreTrainedModel, settings: TrainingSettings) -> tuple[AdamW, LambdaLR]:
-    matrices = [parameter for parameter in model.parameters() if parameter.ndim >= 2]
-    vectors = [parameter for parameter in model.parameters() if parameter.ndim < 2]
+    # V1's lambda vectors are vectors also where each head has its own and they stand in one matrix.
+    matrices = {
+        name: parameter
+        for name, parameter in model.named_parameters()
+        if parameter.ndim >= 2 and not name.rpartition(".")[2].startswith("lambda_")
+    }
+    vectors = [parameter for name, parameter in model.named_parameters() if name not in matrices]
     groups = [
-        {"params": matrices, "weight_decay": settings.weight_decay},
+        {"params": [*matrices.values()], "weight_decay": settings.weight_decay},
         {"params": vectors, "weight_decay": 0.0},
     ]
     betas = (settings.beta1, settings.beta2)

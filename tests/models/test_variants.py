@@ -21,6 +21,10 @@ CASES = {
     **{f"{attention}, no positions": (attention, {"rotary": False}) for attention in VARIANTS},
     **{f"{attention}, log n": (attention, {"log_n_length": 6}) for attention in VARIANTS},
     "softmax, log n, windows": ("softmax", {"log_n_length": 6, **SLIDING}),
+    **{f"v1, lambda a {kind}": ("v1", {"lambda_granularity": kind}) for kind in ("fixed", "head", "token")},
+    **{f"v2, lambda a {kind}": ("v2", {"lambda_granularity": kind}) for kind in ("fixed", "head", "layer")},
+    "v1, fixed, no norm": ("v1", {"lambda_granularity": "fixed", "lambda_init": [0.0, 0.5, 1.5], "head_norm": False}),
+    "v1, token, no norm": ("v1", {"lambda_granularity": "token", "head_norm": False, "log_n_length": 6}),
     "softmax, sink": ("softmax", {"attention_sink": True}),
     "softmax, sink, windows": ("softmax", {"attention_sink": True, **SLIDING}),
     "softmax, sink, log n, no positions": ("softmax", {"attention_sink": True, "log_n_length": 6, "rotary": False}),
@@ -43,7 +47,9 @@ def _no_grad():
 @every_case
 def test_it_is_another_model(attention, fields):
     plain, other = build(attention), build(attention, **fields)
-    other.load_state_dict(plain.state_dict(), strict=False)
+    shapes = {name: parameter.shape for name, parameter in other.named_parameters()}
+    same = {name: p for name, p in plain.named_parameters() if shapes.get(name) == p.shape}
+    other.load_state_dict(same, strict=False)
     assert differs(other(tokens(1, 12)).logits, plain(tokens(1, 12)).logits) > 1e-3
 
 
@@ -164,6 +170,48 @@ def test_at_its_length_log_n_leaves_a_query_as_it_is():
     got, expected = scaled(ids).logits, plain(ids).logits
     assert_same(got[:, 8], expected[:, 8])
     assert all(differs(got[:, i], expected[:, i]) > 1e-4 for i in (3, 11))
+
+
+STARTS = {
+    "v1, layer": ("v1", {}, [0.2, 0.35551, 0.47071], 0.0),
+    "v1, token": ("v1", {"lambda_granularity": "token"}, [0.2, 0.35551, 0.47071], 0.0),
+    "v1, head": ("v1", {"lambda_granularity": "head", "lambda_init": 1.25}, [1.25] * 3, 0.0),
+    "v1, fixed": ("v1", {"lambda_granularity": "fixed", "lambda_init": [0.0, 0.5, 1.5]}, [0.0, 0.5, 1.5], None),
+    "v2, token": ("v2", {}, [0.5] * 3, 0.0),
+    "v2, head": ("v2", {"lambda_granularity": "head", "lambda_init": 0.3}, [0.3] * 3, None),
+    "v2, layer": ("v2", {"lambda_granularity": "layer", "lambda_init": [0.1, 0.2, 0.7]}, [0.1, 0.2, 0.7], None),
+    "v2, layer, by default": ("v2", {"lambda_granularity": "layer"}, [0.5] * 3, None),
+    "v2, fixed": ("v2", {"lambda_granularity": "fixed"}, [0.5] * 3, None),
+    "v2, fixed at 1.5": ("v2", {"lambda_granularity": "fixed", "lambda_init": 1.5}, [1.5] * 3, None),
+}
+
+
+@pytest.mark.parametrize(("attention", "fields", "starts", "spread"), STARTS.values(), ids=STARTS)
+def test_where_lambda_starts(attention, fields, starts, spread):
+    """Within what the vectors and projections of a new model spread; exact where there are none."""
+    model = DiffTransformerForCausalLM(DiffTransformerConfig.from_baseline(llama(), attention, **fields))
+    with model.record_lambda():
+        model(tokens(2, 9))
+    for found, start in zip(model.lambda_statistics(), starts, strict=True):
+        if spread is None:
+            assert found == pytest.approx({"mean": start, "min": start, "max": start})
+        else:
+            assert found["min"] - 1e-6 <= found["mean"] <= found["max"] + 1e-6
+            assert abs(found["mean"] - start) < 0.25
+            assert found["min"] != start
+
+
+def test_lambda_of_a_checkpoint_without_one_starts_as_new():
+    for attention, granularity, name in (("v1", "token", "lambda_proj.bias"), ("v2", "head", "lambda_logit")):
+        config = DiffTransformerConfig.from_baseline(
+            llama(), attention, lambda_granularity=granularity, lambda_init=[0.2, 0.3, 0.6]
+        )
+        model = build(attention, lambda_granularity=granularity, lambda_init=[0.2, 0.3, 0.6])
+        kept = {key: value for key, value in model.state_dict().items() if f"layers.1.self_attn.{name}" not in key}
+        loaded = DiffTransformerForCausalLM.from_pretrained(None, config=copy.deepcopy(config), state_dict=kept)
+        fresh, held = (loaded.get_parameter(f"model.layers.{i}.self_attn.{name}") for i in (1, 2))
+        torch.testing.assert_close(torch.sigmoid(fresh), torch.full_like(fresh, 0.3))
+        assert torch.equal(held, model.get_parameter(f"model.layers.2.self_attn.{name}"))
 
 
 def test_fields_of_an_own_baseline_are_kept():

@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM, TrainerCallback
 
 from diffattn.errors import UserError
 from diffattn.experiments.request import derive
+from diffattn.models import DiffTransformerConfig
 from diffattn.training import callbacks, huggingface, load_run, train, trainer
 from diffattn.training.checkpoints import newest_checkpoint
 from diffattn.training.trainer import build_model
@@ -192,6 +193,22 @@ def test_vectors_have_no_weight_decay(data, tmp_path):
     assert free["weight_decay"] == 0
     assert all(parameter.ndim == 2 for parameter in decayed["params"])
     assert any(parameter is model.model.layers[0].self_attn.lambda_q1 for parameter in free["params"])
+
+
+@pytest.mark.parametrize(("attention", "granularity"), [("v1", "head"), ("v1", "token"), ("v2", "head")])
+def test_lambda_of_any_granularity_has_none_but_its_projection(data, attention, granularity):
+    config = DiffTransformerConfig(
+        attention=attention, vocab_size=data.vocab_size, hidden_size=32, intermediate_size=40, num_hidden_layers=1,
+        num_attention_heads=4, lambda_granularity=granularity,
+    )  # fmt: skip
+    model = build_model(config, 0)
+    decayed, free = (
+        {id(p) for p in group["params"]} for group in huggingface._optimizer(model, SETTINGS)[0].param_groups
+    )
+    for name, parameter in model.named_parameters():
+        last = name.rpartition(".")[2]
+        assert (id(parameter) in free) == (parameter.ndim < 2 or "lambda_q" in last or "lambda_k" in last), name
+        assert (id(parameter) in decayed) != (id(parameter) in free)
 
 
 def test_weights_depend_on_the_seed_alone(data):

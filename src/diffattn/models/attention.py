@@ -135,14 +135,13 @@ def build_attention(config: DiffTransformerConfig, layer_idx: int) -> DiffTransf
         "dropout": config.attention_dropout or 0.0,
     }
     layer: Any
+    lam: dict[str, Any] = {"lambda_granularity": config.lambda_granularity}
+    start = config.lambda_init_of(layer_idx)
     if config.attention == "v1":
-        own: dict[str, Any] = {
-            "lambda_init": config.lambda_init_of(layer_idx),
-            "learn_lambda": config.lambda_granularity == "layer",
-        }
-        layer = DiffSelfAttentionV1(**shared, **own, layer_idx=layer_idx, head_norm=config.head_norm)
+        layer = DiffSelfAttentionV1(**shared, **lam, lambda_init=start, layer_idx=layer_idx, head_norm=config.head_norm)
     elif config.attention == "v2":
-        layer = DiffSelfAttentionV2(**shared, lambda_bias=config.lambda_bias)
+        lam["lambda_init"] = 0.5 if start is None else start
+        layer = DiffSelfAttentionV2(**shared, **lam, lambda_bias=config.lambda_bias)
     elif config.attention == "softmax":
         layer = SoftmaxSelfAttention(**shared, attention_sink=config.attention_sink)
     else:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from diffattn.planning.body import Model
 from diffattn.planning.comparison import matching_inner
-from diffattn.planning.families import own_attention, read_model
+from diffattn.planning.families import read_model
+from diffattn.planning.own_attention import own_attention
 
 if TYPE_CHECKING:
     from diffattn.models.configuration import DiffTransformerConfig

@@ -30,6 +30,7 @@ from diffattn.models.configuration import DiffTransformerConfig
 from diffattn.models.interface import IMPLEMENTATION
 from diffattn.models.positions import rotary_embedding, same_document, token_positions
 from diffattn.nn import AttentionLayer, HeadNorm
+from diffattn.nn.lambdas import StartedLinear
 
 __all__ = ["DiffTransformerForCausalLM", "DiffTransformerModel", "DiffTransformerPreTrainedModel"]
 
@@ -79,7 +80,7 @@ class DiffTransformerPreTrainedModel(PreTrainedModel):
         super()._init_weights(module)
         if isinstance(module, HeadNorm):
             init.ones_(module.weight)
-        if isinstance(module, AttentionLayer):
+        if isinstance(module, (AttentionLayer, StartedLinear)):
             module.reset_own(init)
 
     @contextmanager

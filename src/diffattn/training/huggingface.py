@@ -115,9 +115,14 @@ def adamw(
     betas: tuple[float, float],
 ) -> tuple[AdamW, LambdaLR]:
     """AdamW and its schedule, `factor(step)` of `learning_rate`; vectors (norms, V1's lambda) have no weight decay."""
-    matrices = [parameter for parameter in model.parameters() if parameter.ndim >= 2]
-    vectors = [parameter for parameter in model.parameters() if parameter.ndim < 2]
-    groups = [{"params": matrices, "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+    # V1's lambda vectors are vectors also where each head has its own and they stand in one matrix.
+    matrices = {
+        name: parameter
+        for name, parameter in model.named_parameters()
+        if parameter.ndim >= 2 and not name.rpartition(".")[2].startswith("lambda_")
+    }
+    vectors = [parameter for name, parameter in model.named_parameters() if name not in matrices]
+    groups = [{"params": [*matrices.values()], "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
     optimizer = AdamW(groups, lr=learning_rate, betas=betas, fused=True)
     return optimizer, LambdaLR(optimizer, factor)
 

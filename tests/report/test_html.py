@@ -196,7 +196,7 @@ def test_colours_have_enough_contrast() -> None:
             assert _contrast(colours["ink"], colours[surface]) >= 7
             assert _contrast(colours["soft"], colours[surface]) >= 4.5
         series = [name for name in colours if name.startswith("series-")]
-        assert len(series) == 6
+        assert len(series) == 8
         assert all(_contrast(colours[name], colours["page"]) >= 4.5 for name in series)
 
 

@@ -13,7 +13,10 @@ from matplotlib.figure import Figure
 __all__ = ["DASHES", "INK", "LINE", "SERIES", "STYLE", "legend_entry", "to_svg"]
 
 #: Line patterns in points, so that lines can be told apart without colour; the page's legend draws them too.
-DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2), (1.5, 1.5), (6, 2, 1.5, 2), (9, 3), (3, 1))
+DASHES: tuple[tuple[float, ...], ...] = (
+    *((), (5, 2), (1.5, 1.5), (6, 2, 1.5, 2)),
+    *((9, 3), (3, 1), (8, 2, 1.5, 2, 1.5, 2), (2, 4)),
+)
 #: Stand-ins that matplotlib draws with; `to_svg` turns each into a variable of the page.
 INK, LINE = "#a100f0", "#a100f1"
 SERIES = tuple(f"#a1000{index}" for index in range(len(DASHES)))

@@ -28,6 +28,7 @@ class TextPreset:
         tuning_share: of the tokens, in a tuning run.
         validation_tokens: predicted at every logged step.
         speed_rounds: samples of each step time.
+        measures: of every trained model, as `measuring.measure_model` takes them.
 
     Raises:
         ValueError: fewer than one seed, or no rate.
@@ -41,6 +42,7 @@ class TextPreset:
     tuning_share: float = 0.25
     validation_tokens: int = 16_384
     speed_rounds: int = 12
+    measures: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.seeds < 1:
@@ -115,9 +117,9 @@ def run_arms(
         lambda result: curve_at(result, result["tokens"]),
     )
     tuning = {name: tuned[arm.tuned_as or name] for name, arm in arms.items()}
-    splits = {"test": preset.size.evaluation_tokens}
+    after: dict[str, Any] = {"splits": {"test": preset.size.evaluation_tokens}, "measures": preset.measures}
     order = [(seed, name) for seed in range(preset.seeds) for name in arms]
-    jobs = {(seed, name): job(name, tuning[name]["rate"], seed, splits=splits) for seed, name in order}
+    jobs = {(seed, name): job(name, tuning[name]["rate"], seed, **after) for seed, name in order}
     found = laboratory.run(list(jobs.values()), "training")
     return {
         "seeds": list(range(preset.seeds)),

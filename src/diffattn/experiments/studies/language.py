@@ -11,6 +11,7 @@ from diffattn.experiments.studies.arms import Arm, TextPreset, run_arms, with_co
 from diffattn.experiments.studies.budgets import AS_LARGE, four_ways
 from diffattn.experiments.studies.comparisons import judge, outcome_rows
 from diffattn.experiments.studies.jobs import Laboratory
+from diffattn.experiments.studies.text_measures import measure_tables
 from diffattn.experiments.studies.text_study import (
     Configs,
     add_parts,
@@ -29,6 +30,7 @@ __all__ = ["PRESETS", "TEXT", "TITLE", "LanguagePreset", "collect", "conclude", 
 
 TITLE = "Does differential attention model language better?"
 TEXT = True
+_MEASURES = ("outliers", "context_rms", "quantised", "bfloat16_error", "switch_off", "dead_pairs")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,12 +65,14 @@ PRESETS = {
             summary="1.1M parameters, 1M tokens, five seeds: within an hour on two cores",
             size=with_constant_rate(SIZES["quick"]),
             seeds=5,
+            measures=_MEASURES,
         ),
         LanguagePreset(
             name="large",
             summary="3M parameters, 10M tokens, all variants: for a GPU",
             size=with_constant_rate(SIZES["small"], tokens=10_000_000, batch_size=32),
             seeds=5,
+            measures=_MEASURES,
             variants=("softmax", "gated", "logn", "sink", "wide", "v1", "v1-no-norm", "v2"),
         ),
     )
@@ -105,6 +109,7 @@ def conclude(results: dict[str, Any]) -> dict[str, Any]:
     tables = [
         variant_table(results),
         comparison_table(comparisons),
+        *measure_tables(results),
         tuning_table(results["tuning"], "Bits a byte of the validation text"),
     ]
     return {

@@ -46,7 +46,7 @@ def _length_chart(results: Results, condition: str) -> dict[str, Any] | None:
 
 
 def _heat(results: Results, condition: str) -> dict[str, Any] | None:
-    panels = []
+    panels: list[tuple[str, list[list[float | None]]]] = []
     for variant in results["variants"]:
         own = runs_of(results, condition, variant)
         if not usable(own):
@@ -59,7 +59,7 @@ def _heat(results: Results, condition: str) -> dict[str, Any] | None:
     if not panels:
         return None
     title = f"Accuracy by depth and length: {results['conditions'][condition]}"
-    said = [f"{panel['title']} {_range(panel['values'])}" for panel in panels]
+    said = [f"{name} {_range(values)}" for name, values in panels]
     return {
         "kind": "heat",
         "name": f"depth-{condition}",

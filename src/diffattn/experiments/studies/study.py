@@ -13,14 +13,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from diffattn.report.experiment_folder import write_experiment
-
 from diffattn.data import PreparedData, prepare
 from diffattn.errors import UserError
 from diffattn.experiments.environment import machine, now, versions
 from diffattn.experiments.request import claim_corpus, claim_folder, full_source
 from diffattn.experiments.single import check_splits, read_corpus
 from diffattn.experiments.studies.jobs import Laboratory
+from diffattn.report.experiment_folder import write_experiment
 from diffattn.storage import read_json, to_json, write_json
 
 __all__ = ["STUDIES", "StudyRequest", "choose", "run_study"]

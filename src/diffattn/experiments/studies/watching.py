@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from transformers import PreTrainedModel
 
 from diffattn.data import PreparedData
-from diffattn.evaluation import PerplexityConfig, perplexity
+from diffattn.evaluation import PerplexityConfig, context_rms, gradient_norms, perplexity
 from diffattn.experiments.studies.measuring import rows
 from diffattn.training import TrainingSettings
 
@@ -45,14 +46,22 @@ def _validation(data: PreparedData, settings: TrainingSettings, tokens: int) -> 
 
 
 def _context_rms(data: PreparedData, settings: TrainingSettings, wanted: bool) -> Watch:
-    from diffattn.evaluation import context_rms
-
     batch, config = rows(data, settings, _ROWS), context_rms.ContextRmsConfig()
     return lambda model: {"context_rms": context_rms.measure(model, batch, config).largest}
 
 
 def _gradients(data: PreparedData, settings: TrainingSettings, wanted: bool) -> Watch:
-    from diffattn.evaluation import gradient_norms
-
     batch, config = rows(data, settings, _ROWS), gradient_norms.GradientNormsConfig()
-    return lambda model: {"gradients": gradient_norms.measure(model, batch, config).by_kind}
+    return lambda model: {"gradients": _by_kind(gradient_norms.measure(model, batch, config))}
+
+
+def _by_kind(found: gradient_norms.GradientNormsResult) -> dict[str, float | None]:
+    """The norm of each kind of module, all layers together; None where one is not finite."""
+    kinds = list(dict.fromkeys(name for layer in found.layers for name in layer))
+    inside = {kind: _together([layer.get(kind, 0.0) for layer in found.layers]) for kind in kinds}
+    return {**found.outside, **inside}
+
+
+def _together(norms: Sequence[float | None]) -> float | None:
+    whole = [norm for norm in norms if norm is not None]
+    return math.hypot(*whole) if len(whole) == len(norms) else None

@@ -1,0 +1,290 @@
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import math
+from itertools import product
+
+import pytest
+import torch
+from transformers import LlamaForCausalLM
+
+from diffattn.data import Corpus, prepare
+from diffattn.errors import UserError
+from diffattn.evaluation import PerplexityConfig, harness, perplexity
+from diffattn.evaluation.harness import HarnessConfig, measure
+from diffattn.models import DiffTransformerConfig, DiffTransformerForCausalLM
+from questions import answering, plant
+
+needs_harness = pytest.mark.skipif(
+    harness.find_spec("lm_eval") is None, reason="lm_eval is not installed: pip install 'diffattn[eval]'"
+)
+VARIANTS = ("softmax", "v1", "v2")
+
+
+def build(model, variant):
+    torch.manual_seed(1)
+    config = copy.deepcopy(model.config)
+    config.num_key_value_heads = 2
+    if variant == "softmax":
+        return LlamaForCausalLM(config).eval()
+    return DiffTransformerForCausalLM(DiffTransformerConfig.from_baseline(config, variant)).eval()
+
+
+def wrapped(model, data, batch_size=3):
+    from diffattn.evaluation.harness_model import HarnessModel
+
+    return HarnessModel(model, data.tokenizer, batch_size, progress=False)
+
+
+def requests(kind, *arguments):
+    from lm_eval.api.instance import Instance
+
+    return [
+        Instance(request_type=kind, doc={}, arguments=one, idx=0, metadata=("a task", index, 1))
+        for index, one in enumerate(arguments)
+    ]
+
+
+def ask(model, data, **changes):
+    return measure(model, data.tokenizer, HarnessConfig(**{"tasks": ("needle",), "examples": 4, **changes}))
+
+
+@needs_harness
+def test_planted_answers_give_the_exact_scores(model, data, monkeypatch, capfd):
+    plant(monkeypatch, answerable=lambda index: index < 3)
+    said = ["it is 100", "101", "1020 or 202", "203"]
+    replies = {f"the dog {index} sat on {index}": text for index, text in enumerate(said)}
+    found = ask(answering(build(model, "v2"), data.tokenizer, replies), data, lengths=(64, 32))
+    scores = found["results"]["diffattn_needle"]
+    expected = {"found": 2 / 3, "fabrication": 1.0, "false_citation": 2 / 4}
+    for (name, value), suffix in product(expected.items(), ("", "_32", "_64")):
+        assert scores[f"{name}{suffix},none"] == pytest.approx(value)
+    # Three right and wrong answers: the variance with n - 1 is 1/3, over n = 3; with both lengths 4/15 over 6.
+    assert scores["found_32_stderr,none"] == pytest.approx(1 / 3)
+    assert scores["found_stderr,none"] == pytest.approx(math.sqrt(4 / 15 / 6))
+    assert found["n-samples"] == {"diffattn_needle": {"original": 8, "effective": 8}}
+    assert found["higher_is_better"]["diffattn_needle"]["fabrication"] is False
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert capfd.readouterr() == ("", "")
+
+
+@needs_harness
+def test_the_prompt_is_given_as_it_is_and_answers_get_the_tokens_they_need(model, data, monkeypatch):
+    seen = []
+
+    def generate(input_ids, max_length, **given):
+        seen.append((data.tokenizer.decode(input_ids[0]), max_length - input_ids.shape[1], given["do_sample"]))
+        return input_ids
+
+    plant(monkeypatch, prompt=" a\n{index}: ")
+    monkeypatch.setattr(model, "generate", generate)
+    ask(model, data, examples=2, batch_size=1)
+    assert sorted(seen) == [("<|endoftext|> a\n0: ", 6, False), ("<|endoftext|> a\n1: ", 6, False)]
+
+
+@needs_harness
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_generation_does_not_depend_on_the_batch(variant, model, data):
+    texts = ["the dog", "a", "the cat sat on the mat and the dog sat"]
+    asked = [(text, {"until": [], "do_sample": False, "max_gen_toks": 6}) for text in texts]
+    built = build(model, variant)
+    alone = wrapped(built, data, 1).generate_until(requests("generate_until", *asked))
+    assert wrapped(built, data, 3).generate_until(requests("generate_until", *asked)) == alone
+    assert len(set(alone)) > 1
+
+
+@needs_harness
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_likelihoods_are_those_of_our_own_measure(variant, model, data, tmp_path):
+    """A text of exactly three contexts: the harness's windows are then ours."""
+    built = build(model, variant)
+    context = built.config.max_position_embeddings
+    tokens = data.tokenizer("the mat sat on a cat\n" * 60, add_special_tokens=False)["input_ids"][: 3 * context]
+    text = data.tokenizer.decode(tokens)
+    assert data.tokenizer(text, add_special_tokens=False)["input_ids"] == tokens
+    documents = {"train": [text], "validation": [text], "test": [text]}
+    own = prepare(
+        Corpus("own", documents), vocab_size=280, folder=tmp_path, progress=False, tokenizer=data.tokenizer
+    )
+    config = PerplexityConfig(context=context, max_tokens=3 * context)
+    expected = perplexity.measure(built, own, config)
+    assert expected.tokens == 3 * context
+    (rolling,) = wrapped(built, data).loglikelihood_rolling(requests("loglikelihood_rolling", (text,)))
+    assert rolling == pytest.approx(-expected.nll, rel=1e-5)
+    start = data.tokenizer.decode(tokens[:context])
+    ((one, _),) = wrapped(built, data).loglikelihood(requests("loglikelihood", ("", start)))
+    assert one == pytest.approx(-expected_first(built, own, context), rel=1e-5)
+
+
+def expected_first(model, own, context):
+    return perplexity.measure(model, own, PerplexityConfig(context=context, max_tokens=context)).nll
+
+
+@needs_harness
+def test_a_task_of_choices_from_a_file(model, data, tmp_path, monkeypatch):
+    """One of the harness's own kind: the choice is right where our own log-likelihoods say so."""
+    rows = [{"q": f"the {noun}", "choices": [" sat", " zyzzyva", " and the dog"], "gold": 0} for noun in ("cat", "mat")]
+    (tmp_path / "rows.json").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "own.yaml").write_text(
+        f"task: own_choices\ndataset_path: json\ndataset_kwargs:\n  data_files:\n    test: {tmp_path / 'rows.json'}\n"
+        "  cache_dir: " + str(tmp_path / "cache") + "\n"
+        "test_split: test\noutput_type: multiple_choice\ntarget_delimiter: ''\n"
+        "doc_to_text: '{{q}}'\ndoc_to_choice: '{{choices}}'\ndoc_to_target: gold\n"
+        "metric_list:\n  - metric: acc\n    aggregation: mean\n    higher_is_better: true\nmetadata:\n  version: 3\n"
+    )
+    monkeypatch.setattr(harness, "FOLDER", tmp_path)
+    built = build(model, "v1")
+    right = []
+    for row in rows:
+        scores = [nll(built, data.tokenizer, row["q"], choice) for choice in row["choices"]]
+        right.append(min(range(3), key=scores.__getitem__) == row["gold"])
+    found = ask(built, data, tasks=("own_choices",), limit=2)
+    assert found["results"]["own_choices"]["acc,none"] == pytest.approx(sum(right) / 2)
+    assert (found["versions"], found["cut"]) == ({"own_choices": 3}, {})
+
+
+def nll(model, tokenizer, context, continuation):
+    before = len(tokenizer(context)["input_ids"])
+    tokens = torch.tensor([tokenizer(context + continuation)["input_ids"]])
+    with torch.inference_mode():
+        scores = model(tokens).logits[0, :-1].double().log_softmax(-1)
+    return -scores.gather(1, tokens[0, 1:, None])[before - 1 :].sum().item()
+
+
+@needs_harness
+def test_what_is_cut_is_counted(model, data):
+    model.config.max_position_embeddings = 16
+    lm = wrapped(model, data)
+    long, short = "the dog sat on the mat and " * 3, "the dog"
+    lm.loglikelihood(requests("loglikelihood", (long, " sat"), (short, " sat")))
+    assert lm.cut["a task"] == 1
+    settings = {"until": [], "max_gen_toks": 4}
+    lm.generate_until(requests("generate_until", (long, settings), (short, settings)))
+    assert lm.cut["a task"] == 2
+    with pytest.raises(UserError, match="a task generates up to 16 tokens, and the model has no more than 16"):
+        lm.generate_until(requests("generate_until", (short, {"max_gen_toks": 16})))
+
+
+@needs_harness
+@pytest.mark.parametrize(("words", "cut"), [(15, 0), (16, 1)])
+def test_a_context_is_used_to_its_last_token(words, cut, model, data):
+    """A start token and the words; the last one is only predicted."""
+    model.config.max_position_embeddings = 16
+    lm = wrapped(model, data)
+    context = " the" * words
+    assert len(data.tokenizer(context)["input_ids"]) == 1 + words
+    lm.loglikelihood(requests("loglikelihood", (context, " the")))
+    assert lm.cut["a task"] == cut
+
+
+@needs_harness
+def test_our_prompts_are_never_cut(model, data, monkeypatch):
+    plant(monkeypatch, prompt="the dog " * 40 + "{index}")
+    with pytest.raises(UserError, match=r"diffattn_needle needs \d+ tokens with its answer, the model has .* 64"):
+        ask(model, data)
+
+
+@needs_harness
+def test_unknown_tasks_list_what_is_near(model, data):
+    with pytest.raises(UserError, match="there is no task 'helaswag': did you mean .*hellaswag") as caught:
+        ask(model, data, tasks=("helaswag",))
+    assert "\n" not in str(caught.value)
+
+
+class Manager:
+    def __init__(self, raised):
+        self.raised = raised
+
+    def _load_spec(self, name):
+        raise self.raised
+
+
+@pytest.mark.parametrize(
+    ("raised", "message"),
+    [
+        (ModuleNotFoundError("No module named 'bar'", name="bar"), "the task wiki needs bar: install it"),
+        (ConnectionError("no way\nto the hub"), r"the task wiki cannot be had \(no way\): is its data on the network"),
+        (KeyError(), r"the task wiki cannot be had \(KeyError\)"),
+        (UserError("name a tokenizer"), "^name a tokenizer$"),
+    ],
+)
+def test_tasks_that_cannot_be_had(raised, message):
+    with pytest.raises(UserError, match=message) as caught:
+        harness._load(Manager(raised), "wiki", [])
+    assert "\n" not in str(caught.value)
+
+
+def test_an_error_in_a_task_of_ours_is_not_taken_for_the_networks():
+    with pytest.raises(KeyError):
+        harness._load(Manager(KeyError("prompt")), "diffattn_needle", [])
+
+
+@needs_harness
+def test_a_tokenizer_without_an_end_of_text(model, data):
+    tokenizer = type(data.tokenizer)(tokenizer_object=data.tokenizer.backend_tokenizer)
+    with pytest.raises(UserError, match="no token for the end of a text"):
+        measure(model, tokenizer, HarnessConfig(tasks=("needle",)))
+
+
+@needs_harness
+def test_code_that_a_tokenizer_names_is_not_passed_on(data, tmp_path):
+    data.tokenizer.init_kwargs["auto_map"] = {"AutoTokenizer": ["own.Tokenizer", None]}
+    try:
+        harness._saved(data.tokenizer, tmp_path)
+    finally:
+        del data.tokenizer.init_kwargs["auto_map"]
+    assert "auto_map" not in (tmp_path / "tokenizer_config.json").read_text()
+
+
+@needs_harness
+def test_everything_is_put_back():
+    import evaluate
+    from tqdm import tqdm
+
+    from diffattn.evaluation.harness_quiet import quiet_harness
+
+    def state():
+        return tqdm.__init__, evaluate.load, logging.getLogger("lm_eval").level
+
+    before = state()
+    with pytest.raises(RuntimeError, match="not fetched"), quiet_harness() as wanted:
+        assert all(one != other for one, other in zip(state(), before, strict=True))
+        assert tqdm(range(3), disable=False).disable
+        evaluate.load("code_eval")
+    assert wanted == ["code_eval"]
+    assert state() == before
+
+
+@needs_harness
+def test_code_of_a_metric_is_not_fetched():
+    class Fetching:
+        def _load_spec(self, name):
+            return object()
+
+    with pytest.raises(UserError, match="wants the code of code_eval from the hub, which is never run here"):
+        harness._load(Fetching(), "humaneval", ["code_eval"])
+
+
+def test_without_the_harness(model, data, monkeypatch):
+    monkeypatch.setattr(harness, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"pip install 'diffattn\[eval\]'"):
+        ask(model, data)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tasks": ()}, "tasks"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"limit": 0}, "limit"),
+        ({"num_fewshot": -1}, "num_fewshot"),
+        ({"lengths": ()}, "lengths"),
+        ({"lengths": (8, 0)}, "lengths"),
+        ({"examples": 0}, "examples"),
+    ],
+)
+def test_bad_configurations(changes, message):
+    with pytest.raises(ValueError, match=f"HarnessConfig: {message}"):
+        HarnessConfig(**{"tasks": ("needle",), **changes})

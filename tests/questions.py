@@ -8,24 +8,25 @@ import diffattn.tasks
 from diffattn.tasks import TextExample
 
 
-def plant(monkeypatch, *, answerable=lambda index: True, prompt="the dog {index} sat on {index}"):
+def plant(monkeypatch, *, answerable=None, prompt="the dog {index} sat on {index}"):
     """Let every text task give these prompts; example i asks for the answer 100 + i, and 200 + i is false."""
+    fits = answerable or (lambda _: True)
 
-    def make_texts(name, count, *, length, depth, examples, seed):
+    def make_texts(name, count, *, length, depth, examples, seed, haystack):
         return [
             TextExample(
                 prompt=prompt.format(index=index),
-                answers=(str(100 + index),) if answerable(index) else ("NONE",),
+                answers=(str(100 + index),) if fits(index) else ("NONE",),
                 spans=(),
                 false_answers=(str(200 + index),),
                 length=count(prompt.format(index=index)),
-                answerable=answerable(index),
+                answerable=fits(index),
                 max_new_tokens=5 + index,
             )
             for index in range(examples)
         ]
 
-    monkeypatch.setattr(diffattn.tasks, "make_texts", make_texts, raising=False)
+    monkeypatch.setattr(diffattn.tasks, "make_texts", make_texts)
 
 
 def answering(model, tokenizer, replies):

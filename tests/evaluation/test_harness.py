@@ -66,6 +66,7 @@ def test_planted_answers_give_the_exact_scores(model, data, monkeypatch, capfd):
     assert scores["found_stderr,none"] == pytest.approx(math.sqrt(4 / 15 / 6))
     assert found["n-samples"] == {"diffattn_needle": {"original": 8, "effective": 8}}
     assert found["higher_is_better"]["diffattn_needle"]["fabrication"] is False
+    assert found["notes"] == []
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert capfd.readouterr() == ("", "")
 
@@ -105,9 +106,7 @@ def test_likelihoods_are_those_of_our_own_measure(variant, model, data, tmp_path
     text = data.tokenizer.decode(tokens)
     assert data.tokenizer(text, add_special_tokens=False)["input_ids"] == tokens
     documents = {"train": [text], "validation": [text], "test": [text]}
-    own = prepare(
-        Corpus("own", documents), vocab_size=280, folder=tmp_path, progress=False, tokenizer=data.tokenizer
-    )
+    own = prepare(Corpus("own", documents), vocab_size=280, folder=tmp_path, progress=False, tokenizer=data.tokenizer)
     config = PerplexityConfig(context=context, max_tokens=3 * context)
     expected = perplexity.measure(built, own, config)
     assert expected.tokens == 3 * context
@@ -182,14 +181,27 @@ def test_a_context_is_used_to_its_last_token(words, cut, model, data):
 @needs_harness
 def test_our_prompts_are_never_cut(model, data, monkeypatch):
     plant(monkeypatch, prompt="the dog " * 40 + "{index}")
-    with pytest.raises(UserError, match=r"diffattn_needle needs \d+ tokens with its answer, the model has .* 64"):
+    with pytest.raises(UserError, match=r"the task takes \d+ tokens and the model's context holds 64"):
         ask(model, data)
 
 
 @needs_harness
-def test_unknown_tasks_list_what_is_near(model, data):
-    with pytest.raises(UserError, match="there is no task 'helaswag': did you mean .*hellaswag") as caught:
-        ask(model, data, tasks=("helaswag",))
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("nedle", r"did you mean .*\bneedle\b.*\?"),
+        ("diffattn_nedle", r"did you mean .*\bdiffattn_needle\b.*\?"),
+        ("@", "`lm_eval ls tasks` lists"),
+    ],
+)
+def test_unknown_tasks_list_what_is_near(name, hint, model, data, monkeypatch):
+    import lm_eval.tasks
+
+    # The index of all of the harness's tasks takes ten seconds.
+    every = lm_eval.tasks.TaskManager
+    monkeypatch.setattr(lm_eval.tasks, "TaskManager", lambda **given: every(**{**given, "include_defaults": False}))
+    with pytest.raises(UserError, match=f"there is no task '{name}': {hint}") as caught:
+        ask(model, data, tasks=("needle", name))
     assert "\n" not in str(caught.value)
 
 
@@ -249,11 +261,15 @@ def test_everything_is_put_back():
         return tqdm.__init__, evaluate.load, logging.getLogger("lm_eval").level
 
     before = state()
-    with pytest.raises(RuntimeError, match="not fetched"), quiet_harness() as wanted:
+    with quiet_harness() as wanted:
         assert all(one != other for one, other in zip(state(), before, strict=True))
         assert tqdm(range(3), disable=False).disable
-        evaluate.load("code_eval")
+        with pytest.raises(RuntimeError, match="not fetched"):
+            evaluate.load("code_eval")
     assert wanted == ["code_eval"]
+    assert state() == before
+    with pytest.raises(KeyError), quiet_harness():
+        raise KeyError
     assert state() == before
 
 
@@ -268,7 +284,7 @@ def test_code_of_a_metric_is_not_fetched():
 
 
 def test_without_the_harness(model, data, monkeypatch):
-    monkeypatch.setattr(harness, "find_spec", lambda name: None)
+    monkeypatch.setattr(harness, "find_spec", {}.get)
     with pytest.raises(UserError, match=r"pip install 'diffattn\[eval\]'"):
         ask(model, data)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_OF_TEXT = ("split", "context", "data", "max_tokens")
+_OF_TEXT = ("split", "context", "max_tokens")
 _OF_TASKS = ("limit", "num_fewshot", "seed", "length", "examples")
 
 
@@ -43,7 +43,11 @@ def command(
         int | None, typer.Option(help="Tokens that the model sees at once.", show_default="as trained")
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="Another corpus than the one trained on.", show_default="the run's own")
+        str | None,
+        typer.Option(
+            help="Another corpus than the one trained on; with --tasks, a corpus to hide the needles in.",
+            show_default="the run's own; with --tasks filler",
+        ),
     ] = None,
     max_tokens: Annotated[
         int | None, typer.Option(help="Measure only so many.", show_default="the whole split")
@@ -77,7 +81,8 @@ def command(
       diffattn evaluate runs/v2
       diffattn evaluate runs/v2 --split validation --context 128 --json -
       diffattn evaluate runs/v2 --data my-text.txt
-      diffattn evaluate runs/v2 --tasks needle,multi_needle --length 256,512 --examples 50
+      diffattn evaluate runs/v2 --tasks needle,needles_6_2 --length 256,512 --examples 50
+      diffattn evaluate runs/v2 --tasks needle,niah_single_2 --data wikitext-2
       diffattn evaluate HuggingFaceTB/SmolLM2-135M --tasks needle,hellaswag --limit 100
     """
     check_output(json_file)
@@ -139,11 +144,18 @@ def _asked(run: Path, given: dict[str, Any]) -> dict[str, Any]:
     check_installed()
     numbers = {name: given[name] for name in ("limit", "num_fewshot", "batch_size", "seed", "examples")}
     try:
-        config = HarnessConfig(tasks=names, lengths=lengths, **numbers)
+        config = HarnessConfig(tasks=names, lengths=lengths, haystack=_haystack(given["data"]), **numbers)
     except ValueError as error:
         raise UserError(str(error).removeprefix("HarnessConfig: ")) from error
     model, tokenizer = _loaded(run)
     return measure(model, tokenizer, config, progress=True)
+
+
+def _haystack(source: str | None) -> str | None:
+    """The test split of a corpus, in one piece."""
+    from diffattn.experiments.single import read_corpus
+
+    return None if source is None else "\n".join(read_corpus(source, progress=True).splits["test"])
 
 
 def _loaded(run: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -160,18 +172,25 @@ def _show(console: Console, result: dict[str, Any]) -> None:
     from diffattn.cli.tables import print_table
 
     rows = [
-        [task, metric if kind == "none" else f"{metric} ({kind})", _number(value), _number(scores.get(error))]
+        [task, _documents(result, task), metric if kind == "none" else f"{metric} ({kind})", f"{value:,.4f}", error]
         for task, scores in result["results"].items()
         for key, value in scores.items()
         for metric, _, kind in [key.partition(",")]
-        for error in [f"{metric}_stderr,{kind}"]
-        if kind and error in scores
+        if f"{metric}_stderr,{kind}" in scores
+        for error in [_error(scores[f"{metric}_stderr,{kind}"])]
     ]
-    print_table(console, ["Task", "Measure", "Value", "Standard error"], rows)
+    print_table(console, ["Task", "Documents", "Measure", "Value", "Standard error"], rows)
     for task, cut in result["cut"].items():
         console.print(f"{task}: {cut} requests were longer than the model's context and lost their start", markup=False)
+    for note in result["notes"]:
+        console.print(note, markup=False)
 
 
-def _number(value: Any) -> str:
-    """The harness gives "N/A" where it knows no standard error."""
-    return f"{value:,.4f}" if isinstance(value, (int, float)) else "not known"
+def _documents(result: dict[str, Any], task: str) -> str:
+    """How many were asked of a task; of a group, in its tasks' rows."""
+    return str(result["n-samples"].get(task, {}).get("effective", ""))
+
+
+def _error(value: float | str | None) -> str:
+    """A standard error of 0 tells that all scores are alike, and nothing of how near the value is."""
+    return f"{value:,.4f}" if isinstance(value, float) and value else ("all alike" if value == 0 else "not known")

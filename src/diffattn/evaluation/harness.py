@@ -6,7 +6,7 @@ import difflib
 import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +19,7 @@ from diffattn.errors import UserError
 from diffattn.evaluation._setting import mode, require_positive
 from diffattn.evaluation.harness_quiet import quiet_harness
 from diffattn.storage import read_json, to_json, write_json
+from diffattn.tasks import check_fits, number_tokens
 from diffattn.tasks.harness import FOLDER, PREFIX
 
 __all__ = ["HarnessConfig", "check_installed", "measure"]
@@ -40,6 +41,7 @@ class HarnessConfig:
         seed: of all that is drawn: examples before the questions, our tasks' facts.
         lengths: tokens of a prompt of our tasks, in the model's own tokenizer.
         examples: prompts of our tasks for each length.
+        haystack: a text to hide the facts of our tasks in, where they can be; None for each task's own haystack.
     """
 
     tasks: tuple[str, ...]
@@ -49,6 +51,7 @@ class HarnessConfig:
     seed: int = 0
     lengths: tuple[int, ...] = (1024,)
     examples: int = 100
+    haystack: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         require_positive(self, "batch_size", "examples")
@@ -81,8 +84,8 @@ def measure(
 
     Returns:
         As JSON has it, what the harness says (`results`, `versions`, `n-shot`, `n-samples`, `higher_is_better`, and
-        `groups` where there are any), `lm_eval_version`, `config`, and `cut`: for each task, how many of its requests
-        were longer than the model's context and lost their start.
+        `groups` where there are any), `lm_eval_version`, `config` (of a haystack its characters), `cut`, for each task
+        how many of its requests were longer than the model's context and lost their start, and `notes`, sentences.
 
     Raises:
         UserError: the harness is not installed, a task is not known, cannot be had or does not suit the model.
@@ -107,7 +110,7 @@ def _run(
     if tokenizer.eos_token_id is None:
         raise UserError("the tokenizer has no token for the end of a text (eos_token), which the harness needs")
     with delayed_progress("Reading the tasks", None, enabled=progress):
-        manager = _manager(config, _saved(tokenizer, scratch))
+        manager = _manager(config, _metadata(config, tokenizer, scratch))
         tasks = [_load(manager, name, wanted_code) for name in _names(manager, config.tasks)]
     wrapped = HarnessModel(model, tokenizer, config.batch_size, progress=progress)
     _check_lengths(tasks, wrapped.max_length)
@@ -124,8 +127,9 @@ def _run(
         **dict.fromkeys(seeds, config.seed),
     )
     kept = {name: found[name] for name in _KEPT if name in found}
-    about = {"lm_eval_version": version("lm_eval"), "config": asdict(config), "cut": +wrapped.cut}
-    return json.loads(to_json({**kept, **about}))
+    told = {**asdict(config), "haystack": None if config.haystack is None else len(config.haystack)}
+    about = {"lm_eval_version": version("lm_eval"), "config": told, "cut": +wrapped.cut}
+    return json.loads(to_json({**kept, **about, "notes": _notes(tasks, tokenizer)}))
 
 
 def _saved(tokenizer: PreTrainedTokenizerBase, folder: Path) -> str:
@@ -137,16 +141,19 @@ def _saved(tokenizer: PreTrainedTokenizerBase, folder: Path) -> str:
     return str(folder)
 
 
-def _manager(config: HarnessConfig, tokenizer: str) -> Any:
+def _metadata(config: HarnessConfig, tokenizer: PreTrainedTokenizerBase, folder: Path) -> dict[str, Any]:
+    """What tasks that make their own data are told; see `diffattn.tasks.harness`. RULER's are among them."""
+    told = {"max_seq_lengths": list(config.lengths), "examples": config.examples, "seed": config.seed}
+    if config.haystack is not None:
+        (folder / "haystack.txt").write_text(config.haystack, encoding="utf-8")
+        told["haystack_text"] = str(folder / "haystack.txt")
+    return {**told, "tokenizer": _saved(tokenizer, folder)}
+
+
+def _manager(config: HarnessConfig, metadata: dict[str, Any]) -> Any:
     """The index of all tasks; of ours alone, which takes no time, where no others are asked for."""
     from lm_eval.tasks import TaskManager
 
-    metadata = {
-        "tokenizer": tokenizer,
-        "max_seq_lengths": list(config.lengths),
-        "examples": config.examples,
-        "seed": config.seed,
-    }
     ours = TaskManager(include_path=str(FOLDER), include_defaults=False, metadata=metadata)
     if all(_known(ours, name) for name in config.tasks):
         return ours
@@ -189,14 +196,24 @@ def _load(manager: Any, name: str, wanted_code: list[str]) -> Any:
     return task
 
 
+def _ours(tasks: Sequence[Any]) -> list[Any]:
+    """Those of ours among tasks, groups and lists of tasks."""
+    flat = [one for task in tasks for one in (task if isinstance(task, list) else [task])]
+    return [task for task in flat if getattr(task, "task_name", "").startswith(PREFIX)]
+
+
 def _check_lengths(tasks: Sequence[Any], longest: int) -> None:
-    """Raise a UserError where a prompt of ours would lose its start, and with it perhaps the answer."""
-    for task in tasks:
-        for one in task if isinstance(task, list) else [task]:
-            if getattr(one, "task_name", "").startswith(PREFIX):
-                needed = max(doc["length"] + doc["max_new_tokens"] for doc in one.eval_docs)
-                if needed > longest:
-                    raise UserError(
-                        f"{one.task_name} needs {needed:,} tokens with its answer, the model has positions for "
-                        f"{longest:,}: give a smaller --length"
-                    )
+    """Refuse prompts of ours that would lose their start, and with it perhaps the answer."""
+    for task in _ours(tasks):
+        check_fits(max(doc["length"] + doc["max_new_tokens"] for doc in task.eval_docs), longest)
+
+
+def _notes(tasks: Sequence[Any], tokenizer: PreTrainedTokenizerBase) -> list[str]:
+    """Where the tokenizer takes a part in what a task of ours measures."""
+    notes = []
+    for task in _ours(tasks):
+        answers = {answer for doc in task.eval_docs for answer in doc["answers"] if answer.isdecimal()}
+        if answers:
+            found = number_tokens(lambda text: tokenizer(text)["input_ids"], tokenizer.decode, sorted(answers))
+            notes += [f"{task.task_name}: {found.problem}"] if found.problem else []
+    return notes

@@ -7,7 +7,9 @@ With its own command, for any model that it knows:
         --metadata '{"max_seq_lengths": [1024, 4096], "examples": 50}'
 
 `--tasks diffattn` runs all of them. The metadata that they read: `max_seq_lengths`, tokens of a prompt in the model's
-own tokenizer; `examples` for each length and depth; `depths`, 0 to 1, of the asked fact; `seed`.
+own tokenizer; `examples` for each length and depth; `depths`, 0 to 1, of the asked fact; `seed`; `haystack_text`, the
+path of a text to hide the facts in, without which RULER's tasks of that kind cannot be made. A model of this package
+has to be known to the harness first: its command is `diffattn evaluate MODEL --tasks needle`.
 """
 
 from pathlib import Path

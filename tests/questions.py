@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+
 import torch
+from transformers import LlamaForCausalLM
 
 import diffattn.tasks
+from diffattn.models import DiffTransformerConfig, DiffTransformerForCausalLM
 from diffattn.tasks import TextExample
 
 
@@ -41,3 +45,13 @@ def answering(model, tokenizer, replies):
 
     model.generate = generate
     return model
+
+
+def build(model, variant):
+    """A new model of the sizes of a Llama, with as many key/value heads as heads."""
+    torch.manual_seed(1)
+    config = copy.deepcopy(model.config)
+    config.num_key_value_heads = 2
+    if variant == "softmax":
+        return LlamaForCausalLM(config).eval()
+    return DiffTransformerForCausalLM(DiffTransformerConfig.from_baseline(config, variant)).eval()

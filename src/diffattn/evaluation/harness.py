@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
@@ -111,13 +112,14 @@ def _run(
         raise UserError("the tokenizer has no token for the end of a text (eos_token), which the harness needs")
     with delayed_progress("Reading the tasks", None, enabled=progress):
         manager = _manager(config, _metadata(config, tokenizer, scratch))
-        tasks = [_load(manager, name, wanted_code) for name in _names(manager, config.tasks)]
+        names = _names(manager, config.tasks)
+        tasks = [task for name in names for task in _load(manager, name, wanted_code)]
     wrapped = HarnessModel(model, tokenizer, config.batch_size, progress=progress)
     _check_lengths(tasks, wrapped.max_length)
     seeds = ("random_seed", "numpy_random_seed", "torch_random_seed", "fewshot_random_seed")
     found = simple_evaluate(
         wrapped,
-        tasks=[one for task in tasks for one in (task if isinstance(task, list) else [task])],
+        tasks=tasks,
         num_fewshot=config.num_fewshot,
         batch_size=config.batch_size,
         limit=config.limit,
@@ -126,10 +128,15 @@ def _run(
         task_manager=manager,
         **dict.fromkeys(seeds, config.seed),
     )
+    return _report(found, config, wrapped.cut, _notes(tasks, tokenizer))
+
+
+def _report(found: dict[str, Any], config: HarnessConfig, cut: Counter[str], notes: list[str]) -> dict[str, Any]:
+    """Of what the harness found that which JSON has, and of the haystack its size."""
     kept = {name: found[name] for name in _KEPT if name in found}
     told = {**asdict(config), "haystack": None if config.haystack is None else len(config.haystack)}
-    about = {"lm_eval_version": version("lm_eval"), "config": told, "cut": +wrapped.cut}
-    return json.loads(to_json({**kept, **about, "notes": _notes(tasks, tokenizer)}))
+    about = {"lm_eval_version": version("lm_eval"), "config": told, "cut": +cut, "notes": notes}
+    return json.loads(to_json({**kept, **about}))
 
 
 def _saved(tokenizer: PreTrainedTokenizerBase, folder: Path) -> str:
@@ -178,10 +185,10 @@ def _names(manager: Any, wanted: Sequence[str]) -> list[str]:
     return names
 
 
-def _load(manager: Any, name: str, wanted_code: list[str]) -> Any:
-    """A task, a group, or a list of tasks."""
+def _load(manager: Any, name: str, wanted_code: list[str]) -> list[Any]:
+    """A task, a group, or the tasks of a tag."""
     try:
-        (task,) = [manager._load_spec(name)]
+        found = manager.load([name])
     except UserError:
         raise
     except ModuleNotFoundError as error:
@@ -193,13 +200,12 @@ def _load(manager: Any, name: str, wanted_code: list[str]) -> Any:
         raise UserError(f"the task {name} cannot be had ({reason}): is its data on the network?") from error
     if wanted_code:
         raise UserError(f"the task {name} wants the code of {wanted_code[0]} from the hub, which is never run here")
-    return task
+    return [found["groups"][name]] if name in found.get("groups", {}) else list(found["tasks"].values())
 
 
 def _ours(tasks: Sequence[Any]) -> list[Any]:
-    """Those of ours among tasks, groups and lists of tasks."""
-    flat = [one for task in tasks for one in (task if isinstance(task, list) else [task])]
-    return [task for task in flat if getattr(task, "task_name", "").startswith(PREFIX)]
+    """Those of ours among tasks and groups."""
+    return [task for task in tasks if getattr(task, "task_name", "").startswith(PREFIX)]
 
 
 def _check_lengths(tasks: Sequence[Any], longest: int) -> None:

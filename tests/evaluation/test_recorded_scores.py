@@ -6,105 +6,25 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from transformers import (
-    FalconConfig,
-    FalconForCausalLM,
-    Gemma2Config,
-    Gemma2ForCausalLM,
-    GPT2Config,
-    GPT2LMHeadModel,
-    GptOssConfig,
-    GptOssForCausalLM,
-    LlamaConfig,
-    LlamaForCausalLM,
-    MistralConfig,
-    MistralForCausalLM,
-    Qwen3Config,
-    Qwen3ForCausalLM,
-)
+from transformers import FalconConfig, FalconForCausalLM
 
 from diffattn.errors import UserError
 from diffattn.evaluation import recorded_scores
 from diffattn.evaluation.recorded_scores import recording
-from diffattn.models import DiffTransformerConfig, DiffTransformerForCausalLM
-
-VOCABULARY, LENGTH, WINDOW = 61, 23, 9
-BODY = {
-    "vocab_size": VOCABULARY,
-    "hidden_size": 32,
-    "intermediate_size": 40,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 8,
-    "max_position_embeddings": 8192,
-    "bos_token_id": None,
-    "eos_token_id": None,
-    "pad_token_id": 0,
-}
-GEMMA = {
-    **BODY,
-    "sliding_window": WINDOW,
-    "attn_logit_softcapping": 2.0,
-    "query_pre_attn_scalar": 5,
-    "layer_types": ["sliding_attention", "full_attention"],
-}
-FOREIGN = {
-    "llama": (LlamaForCausalLM, LlamaConfig, BODY),
-    "qwen3": (Qwen3ForCausalLM, Qwen3Config, BODY),
-    "mistral": (MistralForCausalLM, MistralConfig, {**BODY, "sliding_window": WINDOW}),
-    "gemma2": (Gemma2ForCausalLM, Gemma2Config, GEMMA),
-    "gpt2": (GPT2LMHeadModel, GPT2Config, {"vocab_size": VOCABULARY, "n_embd": 32, "n_head": 4, "n_layer": 2}),
-}
-OURS = ("softmax", "gated", "v1", "v2")
-
-
-def loud(model):
-    """Weights large enough that scores differ by several nats."""
-    torch.manual_seed(0)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.ndim == 2:
-                parameter.normal_(std=0.3)
-    return model.eval()
-
-
-def foreign(name):
-    kind, config, fields = FOREIGN[name]
-    model = loud(kind(config(**fields)))
-    model.set_attn_implementation("eager")
-    return model
-
-
-def ours(attention, **fields):
-    config = DiffTransformerConfig.from_baseline(LlamaConfig(**BODY), attention, **fields)
-    return loud(DiffTransformerForCausalLM(config))
-
-
-def tokens(length=LENGTH, batch=2):
-    return torch.randint(1, VOCABULARY, (batch, length), generator=torch.Generator().manual_seed(3))
+from loud_models import FOREIGN, LENGTH, OURS, VOCABULARY, WINDOW, assert_softmax, foreign, ours, tokens, with_sink
 
 
 def record(model, ids):
     """Each layer's scores `[B, heads, T]` and lambda, and the logits of the forward that gave them."""
     scores, lambdas = [], []
 
-    def receive(layer, last):
-        scores.append(last)
+    def receive(layer, given):
+        scores.append(with_sink(layer, given))
         lambdas.append(getattr(layer, "recorded_lambda", None))
 
     with torch.no_grad(), recording(model, receive):
         logits = model(ids, use_cache=False).logits
     return scores, lambdas, logits
-
-
-def assert_softmax(scores, weights):
-    """Log-weights equal to 1e-5 where eager's float32 weight has digits to compare; nothing where it is 0."""
-    assert scores.dtype == torch.float32
-    logs = scores.double().log_softmax(-1)
-    seen = weights > 0
-    assert (logs.exp()[~seen] < 1e-30).all()
-    torch.testing.assert_close(logs[seen], weights[seen].double().log(), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("block", [1, 100, 1 << 23])
@@ -194,15 +114,16 @@ def test_the_model_is_afterwards_what_it_was(before, fails):
     assert [layer.recorded_lambda for layer in layers] == [None, None]
 
 
-def test_attention_that_cannot_be_recorded():
+def test_attention_that_cannot_be_recorded(monkeypatch):
     fields = {"vocab_size": VOCABULARY, "hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 1}
     falcon = FalconForCausalLM(FalconConfig(**fields))
     with pytest.raises(UserError, match="FalconForCausalLM does not go through transformers' attention interface"):
         record(falcon, tokens())
-    sinks = GptOssForCausalLM(GptOssConfig(**BODY, num_local_experts=2, num_experts_per_tok=1))
-    with pytest.raises(UserError, match="learned sinks"):
-        record(sinks, tokens())
-    assert sinks.config._attn_implementation != "diffattn_probe"
+    hidden = foreign("gpt_oss")
+    monkeypatch.setattr(recorded_scores, "learned_sinks", lambda _: None)
+    with pytest.raises(UserError, match="learned sinks that its layer does not hold"):
+        record(hidden, tokens())
+    assert hidden.config._attn_implementation == "eager"
 
 
 class LargestTensor(TorchDispatchMode):

@@ -23,6 +23,8 @@ __all__ = ["COMMANDS", "main"]
 #: The commands, with what the group's help says of each; the module `diffattn.cli.<name>` has its `command`.
 COMMANDS = {
     "compare": "Train models that differ only in their attention, and say which is better.",
+    "experiment": "Run a study with controls, seeds and intervals: needle, language, stability, lambda, scale.",
+    "reproduce": "Run a results file again, and report the differences.",
     "train": "Train one model.",
     "evaluate": "Measure the perplexity of a trained model.",
     "generate": "Let a trained model go on with a text.",

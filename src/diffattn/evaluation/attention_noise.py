@@ -17,8 +17,7 @@ import torch
 from transformers import PreTrainedModel
 
 from diffattn.data.progress import delayed_progress
-from diffattn.errors import UserError
-from diffattn.evaluation._setting import check_length, mode, require_positive
+from diffattn.evaluation._setting import check_length, check_vocabulary, mode, require_positive
 from diffattn.evaluation.head_estimates import head_result
 from diffattn.evaluation.head_results import HeadResult
 from diffattn.evaluation.probe_runs import ProbeRuns
@@ -165,11 +164,7 @@ def measure(
 
 def _probes(model: PreTrainedModel, data: TokenSource, config: AttentionNoiseConfig, length: int) -> Probes:
     probes = make_probes(data, config.split, length, config.depths, config.probes, config.span, config.seed)
-    known = model.get_input_embeddings().weight.shape[0]
-    if probes.tokens.max() >= known:
-        raise UserError(
-            f"the model knows {known:,} tokens, the corpus has others: encode it with the model's own tokenizer"
-        )
+    check_vocabulary(model, probes.tokens)
     return probes
 
 

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from diffattn.evaluation._head_maps import head_maps
 from diffattn.evaluation._setting import device_of
 from diffattn.evaluation.recorded_scores import recording
 from diffattn.evaluation.score_numbers import Numbers, map_numbers, noise_keys, signed_numbers
-from diffattn.models.attention import DiffTransformerAttention
 
 __all__ = ["HeadNumbers", "ProbeRuns"]
 
@@ -54,7 +54,7 @@ class ProbeRuns:
         def receive(layer: nn.Module, scores: Tensor) -> None:
             called = next(order)  # stands for the number of a layer that does not know its own
             index: Any = getattr(layer, "layer_idx", called)
-            self._layers[index].append(_numbers(layer, scores.cpu(), answer))
+            self._layers[index].append(_numbers(layer, scores, answer))
 
         with recording(self._model, receive):
             # Logits of every position would cost a vocabulary a token.
@@ -84,21 +84,12 @@ def _joined(batches: list[Numbers]) -> dict[str, np.ndarray]:
 
 
 def _numbers(layer: nn.Module, scores: Tensor, answer: Tensor) -> dict[str, Numbers]:
-    if not isinstance(layer, DiffTransformerAttention) or layer.MAPS == 1:
-        keys = noise_keys(scores, answer).sum(-1)
-        return {"keys": {"noise": keys}, "first": map_numbers(scores, answer)}
-    first, second = scores[:, 0::2], scores[:, 1::2]
-    assert layer.recorded_lambda is not None
-    lam = _last_lambda(layer.recorded_lambda, first)
-    return {
+    first, second, lam, sinks = head_maps(layer, scores)
+    numbers = {
         "keys": {"noise": noise_keys(first, answer).sum(-1)},
-        "first": map_numbers(first, answer),
-        "second": map_numbers(second, answer),
-        "signed": {"lam": lam, **signed_numbers(first, second, lam, answer)},
+        "first": map_numbers(first, answer, sinks),
     }
-
-
-def _last_lambda(recorded: Tensor, scores: Tensor) -> Tensor:
-    """The last query's lambda `[B, H]`, from one number for the layer or `[B, H, T]`."""
-    lam = recorded.cpu() if recorded.ndim == 0 else recorded[..., -1].cpu()
-    return lam.expand(scores.shape[:2])
+    if second is not None and lam is not None:
+        numbers["second"] = map_numbers(second, answer)
+        numbers["signed"] = {"lam": lam, **signed_numbers(first, second, lam, answer)}
+    return numbers

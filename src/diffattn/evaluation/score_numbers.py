@@ -9,6 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from diffattn.evaluation._row_attention import row_weights
+
 __all__ = ["Numbers", "map_numbers", "noise_keys", "signed_numbers"]
 
 #: A name to a tensor `[probes, heads]`.
@@ -24,16 +26,18 @@ def noise_keys(scores: Tensor, answer: Tensor) -> Tensor:
     return torch.isfinite(scores) & ~special[:, None]
 
 
-def map_numbers(scores: Tensor, answer: Tensor) -> Numbers:
+def map_numbers(scores: Tensor, answer: Tensor, sinks: Tensor | None = None) -> Numbers:
     """The numbers of ordinary attention, in float64.
 
     Args:
         scores: what softmax takes, `[P, H, T]`; -inf for unseen keys.
         answer: position of the answer, int `[P]`.
+        sinks: learned logits `[H]` that take part in the softmax; None for none.
 
     Returns:
         Each `[P, H]`: `margin`, the answer's score above the mean of the noise; `strength`, the noise's standard
-        deviation (divided by its number); `answer_mass`, `sink_mass` and `rest_mass`, which sum to 1;
+        deviation (divided by its number); `answer_mass`, `sink_mass` and `rest_mass`, which with a learned
+        sink's sum to 1;
         `log_signal_to_noise`, ln of the answer's weight over the mean weight of a noise key; `effective_strength`, that
         of the Gaussian noise which would give this ratio, e^(margin - effective_strength^2 / 2); `largest`, whether no
         other key but the first token scores as high. Where the query does not see the answer `margin` is -inf.
@@ -41,7 +45,7 @@ def map_numbers(scores: Tensor, answer: Tensor) -> Numbers:
     z, noise = scores.double(), noise_keys(scores, answer)
     mean, spread = _moments(z, noise)
     at = _at(z, answer)
-    weights = z.softmax(-1)
+    weights = row_weights(z, sinks)
     answer_mass, sink_mass = _at(weights, answer), weights[..., 0]
     log_noise = torch.logsumexp(z.masked_fill(~noise, -torch.inf), -1) - noise.sum(-1).double().log()
     return {
@@ -50,7 +54,7 @@ def map_numbers(scores: Tensor, answer: Tensor) -> Numbers:
         "effective_strength": (2 * (log_noise - mean)).clamp(min=0).sqrt(),
         "answer_mass": answer_mass,
         "sink_mass": sink_mass,
-        "rest_mass": (1 - answer_mass - sink_mass).clamp(min=0),
+        "rest_mass": (weights.sum(-1) - answer_mass - sink_mass).clamp(min=0),
         "log_signal_to_noise": at - log_noise,
         "largest": _is_largest(z, answer),
     }

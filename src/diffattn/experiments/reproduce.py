@@ -1,0 +1,138 @@
+"""A results file run again, and every number that came out otherwise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from diffattn.errors import UserError
+from diffattn.experiments.compare import compare
+from diffattn.experiments.noise import NoiseRequest, run_noise
+from diffattn.experiments.presets import find_preset
+from diffattn.experiments.request import CompareRequest
+from diffattn.experiments.studies.stored import stored_request
+from diffattn.experiments.studies.study import run_study
+from diffattn.storage import read_json
+from diffattn.training import TrainingSettings
+
+__all__ = ["differences", "reproduce"]
+
+Results = dict[str, Any]
+
+#: What no second run repeats: times, speeds, memory, the place and the moment, and what is made from them.
+_VOLATILE = {
+    "created", "written", "command", "versions", "machine", "seconds", "tokens_per_second", "peak_memory_bytes",
+    "speed", "step_ratios", "verdict", "answers", "tables", "charts", "outcomes", "workers", "request", "sentence",
+}  # fmt: skip
+
+
+def reproduce(path: Path, folder: Path, *, command: str, workers: int = 1, progress: bool = True) -> Results:
+    """Run what a results file holds again, in a folder of its own, and compare every number.
+
+    Args:
+        path: `results.json` of a comparison, a study or the noise laboratory on drawn scores.
+        folder: for the new run; stopped at any time, the same call goes on.
+        command: kept in the new results.
+        workers: how many runs of a study at a time.
+        progress: say on standard error what is being done.
+
+    Returns:
+        `kind`, `numbers` (how many were compared), `differing` (how many of them differ), `largest`, the largest
+        relative difference, `differences`, a list of `{"at", "before", "now", "relative"}`, largest first, at most 200,
+        and `versions` and `machine` of both, where they differ.
+
+    Raises:
+        UserError: the file is no results file, or of a kind that cannot be run again.
+    """
+    before = read_json(path)
+    if not isinstance(before, dict) or before.get("kind") not in _AGAIN:
+        known = ", ".join(_AGAIN)
+        raise UserError(f"{path} holds no results that can be run again: name a results.json of {known}")
+    now = _AGAIN[before["kind"]](before, folder, command, workers, progress)
+    return _compared(before, now)
+
+
+def differences(before: Any, now: Any, at: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Every leaf of two trees with its place, but for what no second run repeats; a leaf that is missing is None."""
+    if isinstance(before, dict) or isinstance(now, dict):
+        one, other = (tree if isinstance(tree, dict) else {} for tree in (before, now))
+        for key in [*one, *(key for key in other if key not in one)]:
+            if key not in _VOLATILE:
+                yield from differences(one.get(key), other.get(key), f"{at}.{key}" if at else str(key))
+    elif isinstance(before, list) or isinstance(now, list):
+        entries = zip_longest(*(tree if isinstance(tree, list) else [] for tree in (before, now)))
+        for place, (old, new) in enumerate(entries):
+            yield from differences(old, new, f"{at}[{place}]")
+    else:
+        yield at, before, now
+
+
+def _compared(before: Results, now: Results) -> Results:
+    leaves = list(differences(before, now))
+    found = [
+        {"at": at, "before": old, "now": new, "relative": _relative(old, new)} for at, old, new in leaves if old != new
+    ]
+    found.sort(key=lambda entry: math.inf if entry["relative"] is None else -entry["relative"])
+    sizes = [entry["relative"] for entry in found if entry["relative"] is not None]
+    return {
+        "kind": before["kind"],
+        "numbers": len(leaves),
+        "differing": len(found),
+        "largest": max(sizes, default=0.0),
+        "differences": found[:200],
+        **{
+            name: {"before": before.get(name), "now": now.get(name)}
+            for name in ("versions", "machine")
+            if before.get(name) != now.get(name)
+        },
+    }
+
+
+def _relative(old: Any, new: Any) -> float | None:
+    """The difference over the larger of the two; None where one is no number."""
+    numbers = [value for value in (old, new) if isinstance(value, (int, float)) and not isinstance(value, bool)]
+    if len(numbers) < 2 or not any(numbers):
+        return None
+    return abs(numbers[0] - numbers[1]) / max(map(abs, numbers))
+
+
+def _compare_again(before: Results, folder: Path, command: str, workers: int, progress: bool) -> Results:
+    settings = TrainingSettings(**before["settings"])
+    preset = replace(find_preset(before["preset"]), settings=settings)
+    request = CompareRequest(
+        preset=preset,
+        variants=tuple(before["variants"]),
+        seeds=len(before["seeds"]),
+        data=_source(before["corpus"]["name"], before["command"]),
+        match_parameters=before["match_parameters"],
+    )
+    return compare(request, folder, command=command, progress=progress)
+
+
+def _source(name: str, command: str) -> str:
+    """The corpus as the stored command named it; a comparison keeps no more of it than its name and hash."""
+    words = command.split()
+    return words[words.index("--data") + 1] if "--data" in words else name
+
+
+def _study_again(before: Results, folder: Path, command: str, workers: int, progress: bool) -> Results:
+    return run_study(stored_request(before), folder, command=command, workers=workers, progress=progress)
+
+
+def _noise_again(before: Results, folder: Path, command: str, workers: int, progress: bool) -> Results:
+    options = {"lam" if name == "lambda" else name: value for name, value in before["options"].items()}
+    if options.keys() - asdict(NoiseRequest()).keys():
+        raise UserError("this noise result is of a trained model: give its own command again, it is in the file")
+    whole = {**options, "lengths": tuple(options["lengths"]), "seed": before["seed"]}
+    return run_noise(NoiseRequest(**whole), command=command, progress=progress)
+
+
+_AGAIN: dict[str, Callable[[Results, Path, str, int, bool], Results]] = {
+    "compare": _compare_again,
+    "experiment": _study_again,
+    "noise": _noise_again,
+}

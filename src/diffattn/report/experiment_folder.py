@@ -1,6 +1,3 @@
-<<<<<<< HEAD
-def write_experiment(results, folder): ...
-=======
 """The page and the pictures of an experiment, as files."""
 
 from __future__ import annotations
@@ -48,4 +45,3 @@ def _write_charts(drawings: Sequence[Drawing], folder: Path) -> None:
         put_folder(unfinished, folder / CHARTS)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
->>>>>>> f2662d9f323b8efa7bee497d2fef4ebe0503ba14

@@ -85,7 +85,9 @@ def test_outcomes_and_hypotheses_that_lack_each_other_are_said_to(without_charts
 @pytest.mark.parametrize(
     ("created", "said"),
     [
-        ("2026-01-02T01:51:00Z", "Written 2026-01-02T01:51:00Z, before the run."),
+        ("2026-01-02T03:03:05Z", "Written 2026-01-02T01:51:00Z, before the run."),
+        ("2026-01-02T03:03:03Z", "Written 2026-01-02T01:51:00Z."),
+        ("2026-01-02T01:51:00Z", "Written 2026-01-02T01:51:00Z."),
         ("2026-01-02T02:50:59+01:00", "Written 2026-01-02T01:51:00Z, after the run."),
         ("2026-01-02T01:50:59", "Written 2026-01-02T01:51:00Z, after the run."),
         ("some day", "Written 2026-01-02T01:51:00Z."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from diffattn.report.drawing import Drawing
@@ -23,7 +23,7 @@ _LONG = 14
 
 
 def render_experiment(results: Results, drawings: Sequence[Drawing] | None = None) -> str:
-    """The page about `results` (what `diffattn experiment` stores as results.json) as text.
+    """The page about `results` (what `diffattn experiment` stores as results.json when it ends) as text.
 
     `drawings`: those of the results, where they were made before. Whatever is missing is left out; a number that is
     missing or not finite is a dash.
@@ -59,10 +59,14 @@ def _written(protocol: Results, results: Results) -> str:
     written = protocol.get("written")
     if not written:
         return ""
-    first, second = _time(written), _time(results.get("created"))
-    if first is None or second is None:
+    first, end, seconds = _time(written), _time(results.get("created")), finite(results.get("seconds"))
+    if first is None or end is None or seconds is None:
         return f"Written {written}."
-    return f"Written {written}, {'before' if first <= second else 'after'} the run."
+    if first > end:
+        return f"Written {written}, after the run."
+    # Times are whole seconds, so the run may have begun one later than they say.
+    began = end - timedelta(seconds=seconds - 1)
+    return f"Written {written}{', before the run' if first <= began else ''}."
 
 
 def _time(text: Any) -> datetime | None:

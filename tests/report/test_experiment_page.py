@@ -115,6 +115,13 @@ def test_uneven_rows_and_bare_numbers_are_shown(without_charts: Results) -> None
     assert "uneven x y a 1,235 7 – b – – – c – – more" in text  # noqa: RUF001
 
 
+def test_words_stand_left_and_numbers_right(without_charts: Results) -> None:
+    rows = [["a", "not resolved", "1.5", None], ["b", None, "none", None], ["c", "equal", "-0.2 to +0.1", None]]
+    page = Page(render_experiment(without_charts | {"tables": [{"head": ["A", "B", "C", "D"], "rows": rows}]}))
+    assert [a.get("class") for a in page.attributes("td")] == ["text", None, None] * 3
+    assert [a.get("class") for a in page.attributes("th") if a.get("scope") == "col"] == ["text", "text", None, None]
+
+
 def test_facts_hold_time_settings_and_machine(page_text: str) -> None:
     text = Page(page_text).text
     for shown in (

@@ -10,6 +10,7 @@ from diffattn.experiments.studies.arms import Arm, TextPreset, run_arms, with_co
 from diffattn.experiments.studies.budgets import final_bits, named
 from diffattn.experiments.studies.comparisons import Hypothesis, judge, outcome_rows
 from diffattn.experiments.studies.jobs import Laboratory
+from diffattn.experiments.studies.language import SMALL
 from diffattn.experiments.studies.text_study import (
     Configs,
     add_parts,
@@ -61,8 +62,8 @@ PRESETS = {
     for preset in (
         TextPreset(
             name="default",
-            summary="1.1M parameters, 500K tokens, 13 ways, three seeds: within an hour on two cores",
-            size=with_constant_rate(SIZES["quick"], tokens=500_000),
+            summary="0.8M parameters, 300K tokens, 13 ways, three seeds: within an hour on two cores",
+            size=with_constant_rate(SMALL, tokens=300_000),
             tuning_share=0.5,
         ),
         TextPreset(

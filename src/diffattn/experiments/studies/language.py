@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from diffattn.data import PreparedData
@@ -30,6 +30,7 @@ __all__ = ["PRESETS", "TEXT", "TITLE", "LanguagePreset", "collect", "conclude", 
 
 TITLE = "Does differential attention model language better?"
 TEXT = True
+SMALL = with_constant_rate(replace(SIZES["quick"], vocab_size=2048), tokens=600_000)
 _MEASURES = ("outliers", "context_rms", "quantised", "bfloat16_error", "switch_off", "dead_pairs")
 
 
@@ -62,8 +63,8 @@ PRESETS = {
     for preset in (
         LanguagePreset(
             name="default",
-            summary="1.1M parameters, 1M tokens, five seeds: within an hour on two cores",
-            size=with_constant_rate(SIZES["quick"]),
+            summary="0.8M parameters, 600K tokens, five seeds: within an hour on two cores",
+            size=SMALL,
             seeds=5,
             measures=_MEASURES,
         ),

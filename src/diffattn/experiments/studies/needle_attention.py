@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from diffattn.experiments.studies.needle_values import runs_of
+from diffattn.experiments.studies.needle_values import runs_of, variants_of
 from diffattn.report.wording import MISSING, finite, signed, variant_name
 
 __all__ = ["attention_table", "switch_off_table"]
@@ -19,7 +19,7 @@ def attention_table(results: Results) -> Table | None:
     """Where the attention of the head that finds the answer goes."""
     rows = []
     for condition in results["conditions"]:
-        for variant in results["variants"]:
+        for variant in variants_of(results, condition):
             own = [run for run in runs_of(results, condition, variant) if run["mass"]]
             for length in (results["lengths"][0], results["lengths"][-1]) if own else ():
                 masses = [run["mass"][str(length)]["summary"]["best_mass"] for run in own]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from diffattn.experiments.studies.charts import axis, curves_chart, index_of
-from diffattn.experiments.studies.needle_values import accuracy_at, cells, over_seeds, runs_of, usable
+from diffattn.experiments.studies.needle_values import accuracy_at, cells, over_seeds, runs_of, usable, variants_of
 from diffattn.report.wording import variant_name
 
 __all__ = ["needle_charts"]
@@ -25,7 +25,7 @@ def needle_charts(results: Results) -> list[dict[str, Any]]:
 
 def _length_chart(results: Results, condition: str) -> dict[str, Any] | None:
     curves = []
-    for variant in results["variants"]:
+    for variant in variants_of(results, condition):
         own = runs_of(results, condition, variant)
         if not usable(own):
             continue
@@ -47,7 +47,7 @@ def _length_chart(results: Results, condition: str) -> dict[str, Any] | None:
 
 def _heat(results: Results, condition: str) -> dict[str, Any] | None:
     panels: list[tuple[str, list[list[float | None]]]] = []
-    for variant in results["variants"]:
+    for variant in variants_of(results, condition):
         own = runs_of(results, condition, variant)
         if not usable(own):
             continue
@@ -87,7 +87,7 @@ def _range(values: Sequence[Sequence[float | None]]) -> str:
 
 def _learning(results: Results, condition: str) -> dict[str, Any] | None:
     curves = []
-    for variant in results["variants"]:
+    for variant in variants_of(results, condition):
         own = runs_of(results, condition, variant)[:1]
         for run in own:
             line = [list(pair) for pair in zip(run["curves"]["step"], run["curves"]["accuracy"], strict=True)]

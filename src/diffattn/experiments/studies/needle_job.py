@@ -11,6 +11,7 @@ from transformers import LlamaConfig, PreTrainedModel
 
 from diffattn.evaluation import answer_maps, attention_mass, dead_pairs, retrieval, switch_off
 from diffattn.evaluation.effects import Sample
+from diffattn.experiments.studies.needle_conditions import Condition
 from diffattn.experiments.studies.rounding import rounded
 from diffattn.experiments.studies.variants import variant_config
 from diffattn.models import DiffTransformerConfig, count_parameters
@@ -21,10 +22,9 @@ from diffattn.tasks.facts import FactsConfig, make_facts, vocabulary_size
 from diffattn.training.on_task import train_on_task
 from diffattn.training.task_settings import TaskTraining
 
-__all__ = ["WORK", "Condition", "NeedleModel", "arguments_of", "run"]
+__all__ = ["WORK", "NeedleModel", "arguments_of", "run"]
 
 WORK = "diffattn.experiments.studies.needle_job:run"
-_TEST_SEED = 1_000_000  # of the questions that are measured, the same for every model
 _LOOKED_AT = 16  # sequences
 _DEPTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
 
@@ -57,38 +57,14 @@ class NeedleModel:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Condition:
-    """A task and how positions are known.
-
-    Attributes:
-        name, title: short, and as a reader sees it.
-        facts: fields of `FactsConfig`, but for the length.
-        rotary: rotary positions; else none.
-        lengths: trained on, rising; None for the preset's.
-        steps: of a training; None for the preset's.
-        noise: of the embeddings, each normalised to an RMS of 1, in training and test.
-        tuned_as: the condition whose learning rates it takes; None for its own.
-    """
-
-    name: str
-    title: str
-    facts: Mapping[str, Any]
-    rotary: bool
-    lengths: tuple[int, ...] | None = None
-    steps: int | None = None
-    noise: float = 0.0
-    tuned_as: str | None = None
-
-
 def arguments_of(
     variant: str, condition: Condition, model: NeedleModel, training: TaskTraining, tests: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The arguments of `run`; `tests` has `lengths`, `sequences` of each, and `look`, whether into heads."""
+    """The arguments of `run`; `tests` has `lengths`, `sequences` of each, `seed`, and `look`, into heads."""
     own = replace(
         training,
         lengths=condition.lengths or training.lengths,
-        max_steps=condition.steps or training.max_steps,
+        max_steps=round(condition.steps * training.max_steps),
         embedding_noise=condition.noise,
         normalised_embeddings=condition.noise > 0,
     )
@@ -119,7 +95,7 @@ def run(arguments: dict[str, Any], folder: Path) -> dict[str, Any]:
     trained = train_on_task(config, lambda length, count, seed: draw(facts, length, count, seed), settings)
     found: dict[str, Any] = {"retrieval": {}, "mass": {}}
     if trained.result["diverged_at"] is None:
-        examples = {n: draw(facts, n, tests["sequences"], _TEST_SEED + n) for n in tests["lengths"]}
+        examples = {n: draw(facts, n, tests["sequences"], tests["seed"] + n) for n in tests["lengths"]}
         found["retrieval"] = _retrieval(trained.model, examples, settings)
         if tests["look"]:
             found |= _look(trained.model, examples)

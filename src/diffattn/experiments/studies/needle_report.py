@@ -8,7 +8,7 @@ from typing import Any
 
 from diffattn.experiments.studies.comparisons import p_text
 from diffattn.experiments.studies.needle_attention import attention_table, switch_off_table
-from diffattn.experiments.studies.needle_values import accuracy_at, over_seeds, rate_at, runs_of, usable
+from diffattn.experiments.studies.needle_values import accuracy_at, over_seeds, rate_at, runs_of, usable, variants_of
 from diffattn.experiments.studies.tuning import tuning_table
 from diffattn.report.wording import (
     MISSING,
@@ -46,7 +46,7 @@ def needle_verdict(comparisons: Sequence[Mapping[str, Any]], results: Results) -
     missed = [
         f"{variant_name(variant)} ({title})"
         for condition, title in results["conditions"].items()
-        for variant in results["variants"]
+        for variant in variants_of(results, condition)
         if not usable(runs_of(results, condition, variant))
     ]
     if missed:
@@ -61,7 +61,7 @@ def needle_tables(comparisons: Sequence[Mapping[str, Any]], results: Results) ->
         found += [_accuracy(results, condition), _costs(results, condition)]
     found += [_fabrication(results), attention_table(results), switch_off_table(results), _comparisons(comparisons)]
     for condition, tuned in results["tuning"].items():
-        table = tuning_table(tuned, "Steps to the threshold; above all steps where it was missed")
+        table = tuning_table(tuned, "Loss of other questions at the length trained on, nats")
         if table and tuned not in [results["tuning"][name] for name in _before(results, condition)]:
             title = f"{table['title']}: {results['conditions'][condition]}"
             found.append({**table, "name": f"tuning-{condition}", "title": title})
@@ -89,7 +89,7 @@ def _before(results: Results, condition: str) -> list[str]:
 
 def _accuracy(results: Results, condition: str) -> Table:
     rows = []
-    for variant in results["variants"]:
+    for variant in variants_of(results, condition):
         own = runs_of(results, condition, variant)
         values = [over_seeds([accuracy_at(run, length) for run in own]) for length in results["lengths"]]
         note = "" if usable(own) else " (not learned)"
@@ -115,7 +115,7 @@ def _costs(results: Results, condition: str) -> Table:
     """What each variant needed to learn the task, as multiples of softmax's."""
     base = _cost(runs_of(results, condition, "softmax"))
     rows = []
-    for variant in results["variants"]:
+    for variant in variants_of(results, condition):
         own = runs_of(results, condition, variant)
         cost = _cost(own)
         learned = sum(run["learned"] for run in own)
@@ -156,7 +156,7 @@ def _fabrication(results: Results) -> Table | None:
         return None
     names = ("accuracy", "fabrication", "false_citation", "refusal")
     rows = []
-    for variant in results["variants"]:
+    for variant in variants_of(results, "absent"):
         own = runs_of(results, "absent", variant)
         for length in (results["lengths"][0], results["lengths"][-1]):
             values = [over_seeds([rate_at(run, length, what) for run in own]) for what in names]

@@ -8,7 +8,7 @@ from typing import Any
 
 from diffattn.report.wording import finite
 
-__all__ = ["accuracy_at", "cells", "over_seeds", "rate_at", "runs_of", "usable"]
+__all__ = ["accuracy_at", "cells", "over_seeds", "rate_at", "runs_of", "usable", "variants_of"]
 
 Run = Mapping[str, Any]
 
@@ -16,6 +16,11 @@ Run = Mapping[str, Any]
 def runs_of(results: Mapping[str, Any], condition: str, variant: str) -> list[Run]:
     """One variant's runs of one condition, a seed each."""
     return [run for run in results["runs"] if run["condition"] == condition and run["variant"] == variant]
+
+
+def variants_of(results: Mapping[str, Any], condition: str) -> list[str]:
+    """The variants that were trained on a condition."""
+    return [name for name in results["variants"] if runs_of(results, condition, name)]
 
 
 def usable(runs: Sequence[Run]) -> bool:

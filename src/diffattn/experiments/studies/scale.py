@@ -9,13 +9,13 @@ from typing import Any
 
 from diffattn.data import PreparedData
 from diffattn.experiments.intervals import slope
-from diffattn.experiments.presets import PRESETS as SIZES
 from diffattn.experiments.presets import Preset
 from diffattn.experiments.studies.arms import Arm, TextPreset, run_arms, with_constant_rate
 from diffattn.experiments.studies.budgets import final_bits, named
 from diffattn.experiments.studies.charts import axis, curves_chart, index_of
 from diffattn.experiments.studies.comparisons import Hypothesis, judge, outcome_rows, p_text
 from diffattn.experiments.studies.jobs import Laboratory
+from diffattn.experiments.studies.language import SMALL
 from diffattn.experiments.studies.text_study import (
     Configs,
     add_parts,
@@ -69,7 +69,7 @@ def _sized(name: str, width: int, layers: int, heads: int, **changes: Any) -> Pr
         "kv_heads": 2,
         "intermediate_size": 2 * width,
     }
-    return with_constant_rate(replace(SIZES["quick"], name=name, summary="", **body), **changes)
+    return with_constant_rate(replace(SMALL, name=name, summary="", **body), **changes)
 
 
 PRESETS = {
@@ -77,10 +77,9 @@ PRESETS = {
     for preset in (
         ScalePreset(
             name="default",
-            summary="widths 64, 128 and 192, 700K tokens, three seeds: within an hour on two cores",
-            smaller=(_sized("width 64", 64, 2, 4, tokens=700_000), _sized("width 128", 128, 4, 4, tokens=700_000)),
-            size=_sized("width 192", 192, 6, 6, tokens=700_000),
-            rates=(1e-3, 2e-3, 4e-3),
+            summary="widths 64, 128 and 192, 400K tokens, three seeds: within an hour on two cores",
+            smaller=(_sized("width 64", 64, 2, 4, tokens=400_000), _sized("width 128", 128, 4, 4, tokens=400_000)),
+            size=_sized("width 192", 192, 6, 6, tokens=400_000),
         ),
         ScalePreset(
             name="large",

@@ -26,7 +26,7 @@ COMMANDS = {
     "experiment": "Run a study with controls, seeds and intervals: needle, language, stability, lambda, scale.",
     "reproduce": "Run a results file again, and report the differences.",
     "train": "Train one model.",
-    "evaluate": "Measure the perplexity of a trained model.",
+    "evaluate": "Measure the perplexity of a trained model, or run tasks on any.",
     "generate": "Let a trained model go on with a text.",
     "plan": "Say what differential attention would cost and bring for a model, and whether to use it.",
     "lesson": "Teach differential attention: what is measured beside what is derived.",

@@ -27,6 +27,7 @@ COMMANDS = {
     "reproduce": "Run a results file again, and report the differences.",
     "train": "Train one model.",
     "evaluate": "Measure the perplexity of a trained model, or run tasks on any.",
+    "inspect": "Look into a trained model: attention, outliers, lambda, what rounding costs, what subtraction brings.",
     "generate": "Let a trained model go on with a text.",
     "plan": "Say what differential attention would cost and bring for a model, and whether to use it.",
     "lesson": "Teach differential attention: what is measured beside what is derived.",

@@ -28,7 +28,7 @@ class TextPreset:
         tuning_share: of the tokens, in a tuning run.
         validation_tokens: predicted at every logged step.
         speed_rounds: samples of each step time.
-        measures: of every trained model, as `measuring.measure_model` takes them.
+        measures: of every trained model, as `inspect_model` takes them.
 
     Raises:
         ValueError: fewer than one seed, or no rate.

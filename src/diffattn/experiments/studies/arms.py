@@ -9,6 +9,7 @@ from typing import Any
 from diffattn.data import PreparedData
 from diffattn.experiments.presets import Preset
 from diffattn.experiments.studies.budgets import curve_at
+from diffattn.experiments.studies.comparisons import seeds_text
 from diffattn.experiments.studies.jobs import Job, Laboratory
 from diffattn.experiments.studies.text_job import WORK, arguments_of
 from diffattn.experiments.studies.tuning import TUNING_SEED, chosen_rates
@@ -59,8 +60,8 @@ class TextPreset:
     def stopping_rule(self) -> str:
         """When the study ends, in words."""
         return (
-            f"{self.seeds} seeds of each, fixed beforehand; no run is added or left out after a look at the results. "
-            "A run whose loss is not finite counts as diverged, and no difference is computed from it."
+            f"{seeds_text(self.seeds)} of each, fixed beforehand; no run is added or left out after a look at the "
+            "results. A run whose loss is not finite counts as diverged, and no difference is computed from it."
         )
 
 

@@ -57,6 +57,8 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
+    except IsADirectoryError as error:
+        raise UserError(f"{path} is a folder: name a file") from error
     except ValueError as error:
         raise UserError(f"{path} is damaged ({error}): delete it and start again") from error
 

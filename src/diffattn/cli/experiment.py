@@ -13,6 +13,7 @@ from diffattn.cli.options import (
     check_output,
     loading,
     numbers_of,
+    refuse_given,
     report_console,
     resumable,
     write_report_json,
@@ -25,6 +26,7 @@ __all__ = ["command", "show_experiment"]
 
 
 def command(
+    ctx: typer.Context,
     study: Annotated[str, typer.Argument(help="needle, language, stability, lambda or scale.", metavar="STUDY")],
     preset: Annotated[str, typer.Option(help="The size: default (two cores) or large (a GPU).")] = "default",
     data: Data = "stdlib",
@@ -41,7 +43,7 @@ def command(
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(help="Runs at a time, a process each.", show_default="one a core; one on a GPU"),
+        typer.Option(min=1, help="Runs at a time, a process each.", show_default="one a core; one on a GPU"),
     ] = None,
     out: Annotated[
         Path | None,
@@ -75,8 +77,10 @@ def command(
     names = None if variants is None else tuple(name.strip() for name in variants.split(",") if name.strip())
     tried = None if rates is None else numbers_of("rates", rates)
     request = choose(study, preset, data, seeds=seeds, variants=names, rates=tried)
+    if not request.module.TEXT:
+        refuse_given(ctx, ("data",), "with the studies of text")
     folder = out or Path("runs") / request.folder_name
-    at_a_time = default_workers() if workers is None else max(1, workers)
+    at_a_time = workers or default_workers()
     with resumable(command_line()):
         results = run_study(request, folder, command=command_line(), workers=at_a_time)
     write_report_json(json_file, results)

@@ -22,7 +22,9 @@ def command(
     out: Annotated[
         Path | None, typer.Option(help="A folder for the new run.", show_default="reproduced beside the file's folder")
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="Runs of a study at a time.", show_default="one a core")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Runs of a study at a time.", show_default="one a core")
+    ] = None,
     json_file: JsonFile = None,
 ) -> None:
     """Run what a results file holds again, and report every number that came out otherwise. Times, speeds and the
@@ -40,7 +42,7 @@ def command(
         from diffattn.experiments.studies.jobs import default_workers
 
     folder = out or results.absolute().parent.with_name(f"{results.absolute().parent.name}-reproduced")
-    at_a_time = default_workers() if workers is None else max(1, workers)
+    at_a_time = workers or default_workers()
     with resumable(command_line()):
         found = reproduce(results, folder, command=command_line(), workers=at_a_time)
     write_report_json(json_file, found)
@@ -52,7 +54,8 @@ def _show(console: Console, found: dict[str, Any]) -> None:
 
     for name in ("versions", "machine"):
         if name in found:
-            changed = {key: (found[name]["before"].get(key), now) for key, now in found[name]["now"].items()}
+            before = found[name]["before"] or {}
+            changed = {key: (before.get(key), now) for key, now in found[name]["now"].items()}
             words = [f"{key} {old} then, {new} now" for key, (old, new) in changed.items() if old != new]
             console.print(f"{name}: {'; '.join(words)}", markup=False)
     console.print(f"{found['numbers']:,} values compared, {found['differing']:,} differ", markup=False)

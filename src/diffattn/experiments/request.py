@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -124,8 +126,15 @@ def claim_corpus(folder: Path, sha256: str, name: str = CLAIM) -> None:
 
 
 def _flat(tree: dict[str, Any]) -> dict[str, Any]:
-    """Nested entries beside the others, so that a difference is named by its own key."""
-    flat: dict[str, Any] = {}
+    """Nested entries beside the others, each named by its own key, or by its path where another has that key too."""
+    leaves = dict(_leaves(tree))
+    keys = Counter(path[-1] for path in leaves)
+    return {path[-1] if keys[path[-1]] == 1 else ".".join(path): value for path, value in leaves.items()}
+
+
+def _leaves(tree: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
     for key, value in tree.items():
-        flat |= _flat(value) if isinstance(value, dict) else {key: value}
-    return flat
+        if isinstance(value, dict):
+            yield from (((key, *path), leaf) for path, leaf in _leaves(value))
+        else:
+            yield (key,), value

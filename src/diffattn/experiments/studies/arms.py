@@ -12,7 +12,7 @@ from diffattn.experiments.studies.budgets import curve_at
 from diffattn.experiments.studies.comparisons import seeds_text
 from diffattn.experiments.studies.jobs import Job, Laboratory
 from diffattn.experiments.studies.text_job import WORK, arguments_of
-from diffattn.experiments.studies.tuning import TUNING_SEED, chosen_rates
+from diffattn.experiments.studies.tuning import TUNING_SEED, check_rates, chosen_rates
 
 __all__ = ["Arm", "TextPreset", "run_arms", "with_constant_rate"]
 
@@ -32,7 +32,7 @@ class TextPreset:
         measures: of every trained model, as `inspect_model` takes them.
 
     Raises:
-        ValueError: fewer than one seed, or no rate.
+        ValueError: fewer than one seed, or a rate or share out of range.
     """
 
     name: str
@@ -48,8 +48,9 @@ class TextPreset:
     def __post_init__(self) -> None:
         if self.seeds < 1:
             raise ValueError(f"seeds must be at least 1, got {self.seeds}")
-        if not self.rates or not 0 < self.tuning_share <= 1:
-            raise ValueError("rates must hold at least one, and tuning_share be above 0 and at most 1")
+        check_rates(self.rates)
+        if not 0 < self.tuning_share <= 1:
+            raise ValueError(f"tuning_share must be above 0 and at most 1, got {self.tuning_share}")
 
     @property
     def largest(self) -> Preset:

@@ -126,5 +126,9 @@ def _missing(entry: Mapping[str, Any], name: str, baseline: str) -> str:
 
 def _conclusion(entry: Mapping[str, Any]) -> str:
     if entry["outcome"] == "not resolved":
+        if not entry["detectable"]:
+            return "not resolved, no pair differs"
+        if entry["p"] < _LEVEL:
+            return "not resolved once corrected for the number of hypotheses"
         return f"not resolved below {number(entry['detectable'], 2)} {entry['unit']}"
     return "better" if entry["outcome"] == "supported" else "worse"

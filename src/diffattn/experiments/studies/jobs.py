@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import torch
 from rich.console import Console
 
+from diffattn.errors import UserError
 from diffattn.storage import make_folder, read_json, write_json
 
 __all__ = ["Job", "Laboratory", "default_workers"]
@@ -72,6 +74,8 @@ class Laboratory:
 
         Raises:
             KeyboardInterrupt: Ctrl-C; running jobs have then stopped, and go on when they are run again.
+            UserError: a worker was killed.
+            Exception: what a job raised, after those that run beside it have ended; results that are there stay.
         """
         assert len({job.id for job in jobs}) == len(jobs)
         missing = [job for job in jobs if read_json(self._result(job)) is None]
@@ -96,29 +100,41 @@ class Laboratory:
                 yield job
             return
         threads = max(1, torch.get_num_threads() // workers)
-        with ProcessPoolExecutor(workers, get_context("spawn"), _prepare, (threads,)) as pool:
-            waiting = {pool.submit(_do, job, self._result(job)): job for job in jobs}
-            try:
-                yield from _as_completed(waiting)
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
-                raise
+        try:
+            with ProcessPoolExecutor(workers, get_context("spawn"), _prepare, (threads,)) as pool:
+                yield from self._in_pool(pool, iter(jobs), workers)
+        except BrokenProcessPool as error:
+            raise UserError(
+                f"one of {workers} runs at a time was killed, as is done where memory runs out: give --workers "
+                f"{workers - 1}; the same command goes on from here"
+            ) from error
 
-
-def _as_completed(waiting: dict[Future[None], Job]) -> Iterable[Job]:
-    while waiting:
-        for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-            job = waiting.pop(future)
-            future.result()
-            yield job
+    def _in_pool(self, pool: ProcessPoolExecutor, jobs: Iterator[Job], workers: int) -> Iterable[Job]:
+        """No more is handed over than is worked at: what waits inside the pool would still be run after Ctrl-C."""
+        waiting: dict[Future[None], Job] = {}
+        while True:
+            for job in islice(jobs, workers - len(waiting)):
+                waiting[pool.submit(_do_apart, job, self._result(job))] = job
+            if not waiting:
+                return
+            for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                future.result()
+                yield waiting.pop(future)
 
 
 def _prepare(threads: int) -> None:
-    """In a worker: its share of the threads; Ctrl-C reaches a training, which ends with a checkpoint, and nothing "
-    "else."""
+    """In a worker: its share of the threads, and no Ctrl-C between jobs, where it would break the pool."""
     torch.set_num_threads(threads)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    sys.stderr.flush()
+
+
+def _do_apart(job: Job, result: Path) -> None:
+    """In a worker: a job that Ctrl-C stops, one on text with a checkpoint."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        _do(job, result)
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _do(job: Job, result: Path) -> None:

@@ -145,15 +145,23 @@ def _hypotheses() -> list[Hypothesis]:
     ]
 
 
+_WORDS = {
+    "supported": "better",
+    "contradicted": "worse",
+    "not resolved": "not told apart",
+    "not measured": "not measured",
+}
+
+
 def _verdict(comparisons: list[dict[str, Any]]) -> str:
     said = []
     for version, own in _OWN.items():
         of_version = [entry for entry in comparisons if entry["baseline"] == own]
         parts = []
-        for outcome, words in (("supported", "better"), ("contradicted", "worse"), ("not resolved", "not told apart")):
+        for outcome, words in _WORDS.items():
             names = [
                 entry["variant"].removeprefix(f"{version} ") for entry in of_version if entry["outcome"] == outcome
             ]
             parts += [f"{words}: {join_words(names)}"] if names else []
-        said.append(f"Beside {own}, {'; '.join(parts) or 'nothing was measured'}.")
+        said.append(f"Beside {own}, {'; '.join(parts)}.")
     return " ".join(said)

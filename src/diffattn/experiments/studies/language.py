@@ -125,7 +125,12 @@ def conclude(results: dict[str, Any]) -> dict[str, Any]:
 
 
 def _verdict(comparisons: list[dict[str, Any]], others: list[str]) -> list[str]:
-    groups = {"supported": "better than softmax", "contradicted": "worse", "not resolved": "not resolved"}
+    groups = {
+        "supported": "better than softmax",
+        "contradicted": "worse",
+        "not resolved": "not resolved",
+        "not measured": "not measured",
+    }
     said = []
     for name in others:
         own = [entry for entry in comparisons if entry["variant"] == name]
@@ -133,5 +138,5 @@ def _verdict(comparisons: list[dict[str, Any]], others: list[str]) -> list[str]:
         for outcome, words in groups.items():
             at = [entry["at"].removeprefix("equal ") for entry in own if entry["outcome"] == outcome]
             parts += [f"{words} at equal {join_words(at)}"] if at else []
-        said.append(f"{variant_name(name)}: {'; '.join(parts) or 'not measured'}.")
+        said.append(f"{variant_name(name)}: {'; '.join(parts)}.")
     return [" ".join(said)]

@@ -14,7 +14,7 @@ from diffattn.experiments.studies.needle_conditions import CONDITIONS
 from diffattn.experiments.studies.needle_hypotheses import needle_hypotheses, needle_values
 from diffattn.experiments.studies.needle_job import WORK, NeedleModel, arguments_of
 from diffattn.experiments.studies.needle_report import needle_limits, needle_tables, needle_verdict
-from diffattn.experiments.studies.tuning import TUNING_SEED, chosen_rates
+from diffattn.experiments.studies.tuning import TUNING_SEED, check_rates, chosen_rates
 from diffattn.experiments.studies.variants import STUDY_VARIANTS, check_study_variants
 from diffattn.report.wording import finite, variant_name
 from diffattn.training.task_settings import TaskTraining
@@ -57,8 +57,9 @@ class NeedlePreset:
         check_study_variants(self.variants)
         if "softmax" not in self.variants:
             raise ValueError("variants must hold softmax, which the others are compared with")
-        if self.seeds < 1 or not self.rates or not set(self.conditions) <= set(CONDITIONS):
-            raise ValueError("seeds must be at least 1, rates hold one, and conditions be known ones")
+        check_rates(self.rates)
+        if self.seeds < 1 or not set(self.conditions) <= set(CONDITIONS):
+            raise ValueError("seeds must be at least 1, and conditions be known ones")
         if self.lengths[0] != self.training.lengths[-1]:
             raise ValueError(f"lengths must begin with the last one trained on, {self.training.lengths[-1]}")
 

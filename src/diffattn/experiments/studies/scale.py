@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from diffattn.data import PreparedData
-from diffattn.experiments.intervals import slope
 from diffattn.experiments.presets import Preset
 from diffattn.experiments.studies.arms import Arm, TextPreset, run_arms, with_constant_rate
-from diffattn.experiments.studies.budgets import final_bits, named
-from diffattn.experiments.studies.charts import axis, curves_chart, index_of
-from diffattn.experiments.studies.comparisons import Hypothesis, judge, outcome_rows, p_text
+from diffattn.experiments.studies.budgets import AS_LARGE, final_bits, named
+from diffattn.experiments.studies.comparisons import Hypothesis, Values, judge, outcome_rows
 from diffattn.experiments.studies.jobs import Laboratory
 from diffattn.experiments.studies.language import SMALL
+from diffattn.experiments.studies.scale_slope import gain_chart, gain_slope
 from diffattn.experiments.studies.text_study import (
     Configs,
     add_parts,
@@ -27,13 +25,13 @@ from diffattn.experiments.studies.text_study import (
     variant_table,
 )
 from diffattn.experiments.studies.tuning import tuning_table
-from diffattn.report.wording import as_given, decimals_for, signed, variant_name
+from diffattn.experiments.studies.variants import check_study_variants
+from diffattn.report.wording import variant_name
 
 __all__ = ["PRESETS", "TEXT", "TITLE", "ScalePreset", "collect", "conclude", "protocol"]
 
 TITLE = "Does the gain of differential attention grow with the model?"
 TEXT = True
-_BASELINE = "wide"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +40,7 @@ class ScalePreset(TextPreset):
 
     Attributes:
         smaller: with the vocabulary of `size`.
-        variants: compared at each size with the softmax of as many parameters (`wide`).
+        variants: compared at each size with the softmax of as many parameters: `wide`, or softmax itself.
     """
 
     smaller: tuple[Preset, ...]
@@ -50,6 +48,9 @@ class ScalePreset(TextPreset):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_study_variants(self.variants)
+        if {"softmax", "wide"} & set(self.variants):
+            raise ValueError("variants must not hold softmax or wide, which are what the others are compared with")
         if len({size.name for size in self.sizes}) < 2 or {size.vocab_size for size in self.sizes} != {
             self.size.vocab_size
         }:
@@ -124,12 +125,12 @@ def collect(request: Any, laboratory: Laboratory, data: PreparedData) -> dict[st
     arms = {
         _arm(variant, size.name): Arm(variant=variant, size=size)
         for size in preset.sizes
-        for variant in (_BASELINE, *preset.variants)
+        for variant in _compared(preset.variants)
     }
     found = run_arms(preset, arms, data, request.data, laboratory)
     ratios: dict[str, Any] = {}
     for size in preset.sizes:
-        configs: Configs = {_arm(name, size.name): (name, {}) for name in (_BASELINE, *preset.variants)}
+        configs: Configs = {_arm(name, size.name): (name, {}) for name in _compared(preset.variants)}
         ratios |= step_ratios(size, data, configs, preset.speed_rounds)
     return {
         **found,
@@ -146,13 +147,13 @@ def conclude(results: dict[str, Any]) -> dict[str, Any]:
     values = {name: {run["seed"]: final_bits(run) for run in named(runs, name)} for name in results["variants"]}
     comparisons = judge([(one, values[one.variant], values[one.baseline]) for one in stated])
     add_parts(comparisons, runs)
-    slopes = [_slope(variant, results, values) for variant in results["compared"]]
+    slopes = [gain_slope(variant, _pairs(variant, results, values)) for variant in results["compared"]]
     tables = [
-        variant_table(results),
+        variant_table(results, "that of the first softmax of the same size"),
         comparison_table(comparisons),
         tuning_table(results["tuning"], "Bits a byte of the validation text"),
     ]
-    charts = [_gain_chart(slopes), *training_charts(runs, results["variants"])]
+    charts = [gain_chart(slopes), *training_charts(runs, results["variants"])]
     return {
         "comparisons": comparisons,
         "slopes": slopes,
@@ -173,6 +174,23 @@ def conclude(results: dict[str, Any]) -> dict[str, Any]:
 _OUTCOME = ("hypothesis", "outcome", "sentence")
 
 
+def _baseline(variant: str) -> str:
+    return AS_LARGE.get(variant, "softmax")
+
+
+def _compared(variants: Sequence[str]) -> list[str]:
+    """The softmaxes that are needed, then the variants."""
+    return list(dict.fromkeys([*map(_baseline, variants), *variants]))
+
+
+def _pairs(variant: str, results: dict[str, Any], values: dict[str, Any]) -> list[tuple[int, Values, Values]]:
+    found = []
+    for size in results["sizes"]:
+        ours, theirs = _arm(variant, size), _arm(_baseline(variant), size)
+        found.append((named(results["runs"], ours)[0]["parameters"], values[ours], values[theirs]))
+    return found
+
+
 def _arm(variant: str, size: str) -> str:
     return f"{variant_name(variant)}, {size}"
 
@@ -182,67 +200,10 @@ def _hypotheses(variant: str, sizes: Sequence[str]) -> list[Hypothesis]:
         Hypothesis(
             name=f"{variant} at {size}",
             variant=_arm(variant, size),
-            baseline=_arm(_BASELINE, size),
+            baseline=_arm(_baseline(variant), size),
             measure="test loss",
             unit="bits a byte",
             at="equal tokens and parameters",
         )
         for size in sizes
     ]
-
-
-def _slope(variant: str, results: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
-    """The gain of every seed and size over the logarithm of parameters."""
-    points = []
-    for size in results["sizes"]:
-        ours, theirs = values[_arm(variant, size)], values[_arm(_BASELINE, size)]
-        parameters = named(results["runs"], _arm(variant, size))[0]["parameters"]
-        gains = [theirs[seed] - ours[seed] for seed in ours if ours[seed] is not None and theirs[seed] is not None]
-        points += [[parameters, gain] for gain in gains]
-    name = f"slope of {variant}"
-    if len({parameters for parameters, _ in points}) < 2:
-        return {
-            "variant": variant,
-            "hypothesis": name,
-            "outcome": "not measured",
-            "sentence": "Too few sizes ran through.",
-        }
-    found = slope([math.log10(parameters) for parameters, _ in points], [gain for _, gain in points])
-    return {"variant": variant, "hypothesis": name, "points": points, **found, **_said(variant, found)}
-
-
-def _said(variant: str, found: dict[str, Any]) -> dict[str, str]:
-    rise, low, high = found["slope"], found["interval_low"], found["interval_high"]
-    start = f"The gain of {variant_name(variant)} over a softmax of as many parameters"
-    if low is None:
-        return {"outcome": "not measured", "sentence": f"{start}: too few runs for an interval of its slope."}
-    decimals = decimals_for([rise, low, high])
-    interval = f"{signed(low, decimals)} to {signed(high, decimals)}"
-    measured = f"changes by {signed(rise, decimals)} bits a byte for ten times the parameters, 95% interval {interval}"
-    outcome = "supported" if low > 0 else "contradicted" if high < 0 else "not resolved"
-    words = {
-        "supported": "it grows with the model in this range",
-        "contradicted": "it shrinks with the model in this range",
-        "not resolved": f"whether it grows is not resolved below {as_given(round(max(abs(low), abs(high)), decimals))}",
-    }
-    return {"outcome": outcome, "sentence": f"{start} {measured}, {p_text(found['p'])}: {words[outcome]}."}
-
-
-def _gain_chart(slopes: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    curves = []
-    for one in slopes:
-        if "points" not in one:
-            continue
-        ends = [min(x for x, _ in one["points"]), max(x for x, _ in one["points"])]
-        line = [[x, one["intercept"] + one["slope"] * math.log10(x)] for x in ends]
-        points = [[x, gain, None, None] for x, gain in one["points"]]
-        name = variant_name(one["variant"])
-        curves.append({"name": name, "variant": index_of(one["variant"], ()), "points": points, "line": line})
-    return curves_chart(
-        "gain",
-        "Gain over the softmax of as many parameters",
-        "A point is one seed. Above 0: better. The line is the least-squares fit.",
-        axis("parameters", log=True),
-        axis("bits a byte", level=0.0),
-        curves,
-    )

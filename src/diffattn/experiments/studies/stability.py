@@ -13,6 +13,7 @@ from diffattn.experiments.studies.stability_events import describe_run, highest_
 from diffattn.experiments.studies.stability_report import stability_charts, stability_tables
 from diffattn.experiments.studies.text_job import WORK, arguments_of
 from diffattn.experiments.studies.text_study import failures
+from diffattn.experiments.studies.tuning import check_rates
 from diffattn.experiments.studies.variants import check_study_variants
 from diffattn.report.wording import as_given, count, join_words, variant_name
 
@@ -45,8 +46,9 @@ class StabilityPreset:
 
     def __post_init__(self) -> None:
         check_study_variants(self.variants)
-        if self.seeds < 1 or not self.rates or not self.clips:
-            raise ValueError("seeds must be at least 1, and rates and clips hold at least one each")
+        check_rates(self.rates)
+        if self.seeds < 1 or not self.clips:
+            raise ValueError("seeds must be at least 1, and clips hold at least one")
 
     @property
     def largest(self) -> Preset:
@@ -99,7 +101,7 @@ def protocol(preset: StabilityPreset) -> dict[str, Any]:
     return {
         "hypotheses": stability_outcomes([], preset.rates),
         "stopping_rule": f"{preset.seeds} run{'s' if preset.seeds > 1 else ''} of "
-        "{count(preset.size.settings.steps)} steps of each variant at each rate and clipping, fixed beforehand; a "
+        f"{count(preset.size.settings.steps)} steps of each variant at each rate and clipping, fixed beforehand; a "
         "run whose loss is not finite goes on to its end and counts as diverged.",
         "analysis": "Events, counted a run: diverged; a spike, that is a loss, mean of five steps, half a nat above "
         "the lowest before it, counted anew after it has come back to within a quarter; lambda above 10. A rate is "

@@ -104,11 +104,16 @@ def _norm_hides(runs: Sequence[Run]) -> tuple[str, str]:
     own = [run for run in runs if _is(run, "v1")]
     if not own:
         return "not measured", "V1 was not among the variants."
-    hidden = [run for run in own if run["events"]["large_lambda_at"] is not None and not run["events"]["spikes"]]
+    hidden = [run for run in own if _hides(run["events"])]
     if hidden:
         return "supported", f"V1's lambda passed 10 without a spike in the loss at {_where(hidden)}."
     largest = max((run["events"]["largest_lambda"] or 0.0 for run in own), default=0.0)
     return "contradicted", f"No run of V1 did so at these rates; its largest lambda was {as_given(largest)}."
+
+
+def _hides(events: Mapping[str, Any]) -> bool:
+    """A lambda above 10 beside a loss that shows nothing; one that is not finite in a run that diverged is none."""
+    return events["large_lambda_at"] is not None and not events["spikes"] and not events["diverged"]
 
 
 def _norm_needed(runs: Sequence[Run], rates: Sequence[float]) -> tuple[str, str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from diffattn.experiments.studies.charts import axis, curves_chart, index_of
+from diffattn.experiments.studies.stability_events import LARGE_LAMBDA
 from diffattn.report.wording import MISSING, as_given, count, finite, number, quantity, variant_name
 
 __all__ = ["stability_charts", "stability_tables"]
@@ -66,12 +67,12 @@ def _grid(
 def _events(own: list[Run]) -> str:
     events = [run["events"] for run in own]
     diverged, spikes = sum(e["diverged"] for e in events), sum(e["spikes"] for e in events)
-    large = [e["largest_lambda"] for e in events if e["large_lambda_at"] is not None]
+    large = [e["largest_lambda"] or 0.0 for e in events if e["large_lambda_at"] is not None]
     parts = [f"diverged {diverged} of {len(own)}"] if diverged else []
     parts += [f"{spikes} spike{'s' if spikes > 1 else ''}"] if spikes else []
-    parts += (
-        [f"lambda {quantity(max(large), 3)}"] if large and None not in large else ["lambda not finite"] if large else []
-    )
+    if large:
+        # An event without a lambda above the bound is one that was not finite.
+        parts.append(f"lambda {quantity(max(large), 3)}" if max(large) > LARGE_LAMBDA else "lambda not finite")
     return ", ".join(parts) or "·"
 
 
@@ -172,7 +173,7 @@ def _final_loss(runs: Sequence[Run], results: Mapping[str, Any], clip: float) ->
     curves = []
     for name in results["variants"]:
         own = [run for run in runs if run["variant"] == name and run["max_grad_norm"] == clip and run["seed"] == 0]
-        line = [[run["learning_rate"], run["events"]["final_loss"]] for run in own]
+        line = sorted([run["learning_rate"], run["events"]["final_loss"]] for run in own)
         curves.append({"name": variant_name(name), "variant": index_of(name, ()), "points": [], "line": line})
     return curves_chart(
         "final-loss",

@@ -16,7 +16,8 @@ def stored_request(results: dict[str, Any]) -> StudyRequest:
     """The request that a results file of a study holds.
 
     Raises:
-        UserError: it is of another version of this package, so that fields are missing or unknown.
+        UserError: it is of another version of this package, so that a field is unknown, or
+            one without a default missing.
     """
     request = results["request"]
     example = next(iter(import_module(STUDIES[request["study"]]).PRESETS.values()))

@@ -54,8 +54,7 @@ def step_ratios(size: Preset, data: PreparedData, configs: Configs, rounds: int)
 
 
 def add_parts(comparisons: Sequence[dict[str, Any]], runs: Sequence[Run]) -> None:
-    """Give each comparison on the test text its `parts`: the bootstrap interval of bits a byte over parts of the "
-    "text."""
+    """Give each comparison on the test text its `parts`: the interval of bits a byte by bootstrap over the text."""
     for entry in comparisons:
         if entry["measure"].startswith("test"):
             entry["parts"] = _parts_interval(named(runs, entry["variant"]), named(runs, entry["baseline"]))
@@ -83,8 +82,8 @@ def _parts_interval(ours: Sequence[Run], theirs: Sequence[Run]) -> dict[str, Any
 _SCALED = ("difference_mean", "interval_low", "interval_high")
 
 
-def variant_table(results: Mapping[str, Any]) -> dict[str, Any]:
-    """What each variant is and what it came to."""
+def variant_table(results: Mapping[str, Any], beside: str = "softmax's") -> dict[str, Any]:
+    """What each variant is and what it came to; `beside` says whose step time is 1."""
     rows = [_variant_row(name, results) for name in results["variants"]]
     head = ["Variant", "Parameters", "Training FLOPs a token", "Learning rate", "Step time"]
     return {
@@ -92,7 +91,7 @@ def variant_table(results: Mapping[str, Any]) -> dict[str, Any]:
         "title": "Variants",
         "head": [*head, "Test bits a byte, mean", "Lowest to highest", "Diverged"],
         "rows": rows,
-        "note": "Step time is a multiple of softmax's, the median of alternating rounds. Lower bits a byte are better.",
+        "note": f"Step time is a multiple of {beside}, the median of alternating rounds. Lower bits a byte are better.",
     }
 
 
@@ -176,8 +175,9 @@ def training_charts(runs: Sequence[Run], names: Sequence[str], of: str = "") -> 
 def failures(runs: Sequence[Run]) -> list[str]:
     """A sentence for each run that diverged."""
     return [
-        f"{variant_name(run['variant'])}, seed {run['seed']}, rate {as_given(run['learning_rate'])}, diverged: its "
-        f"loss was not finite from step {run['diverged_at']}."
+        f"{variant_name(run['variant'])}, seed {run['seed']}, rate {as_given(run['learning_rate'])}"
+        f"{'' if run['max_grad_norm'] else ', without clipping'}, diverged: its loss was not finite from step "
+        f"{run['diverged_at']}."
         for run in runs
         if run["diverged_at"] is not None
     ]

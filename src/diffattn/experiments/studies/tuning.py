@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from diffattn.experiments.studies.jobs import Job, Laboratory
 from diffattn.report.wording import as_given, finite, number, variant_name
 
-__all__ = ["TUNING_SEED", "chosen_rates", "tuning_table"]
+__all__ = ["TUNING_SEED", "check_rates", "chosen_rates", "tuning_table"]
 
 #: Of the tuning runs; no run that counts has it.
 TUNING_SEED = 1000
+
+
+def check_rates(rates: Sequence[float]) -> None:
+    """Raise a ValueError for learning rates that are none, not above 0, not finite, or not all different."""
+    if not rates or len(set(rates)) < len(rates) or not all(0 < rate < math.inf for rate in rates):
+        given = ", ".join(f"{rate:g}" for rate in rates)
+        raise ValueError(f"rates must be one or more different numbers above 0, got {given or 'none'}")
 
 
 def chosen_rates(

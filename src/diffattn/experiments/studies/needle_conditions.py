@@ -41,7 +41,7 @@ class Condition:
 
 _QUESTIONS = 8
 _PLAIN = {"haystack": "filler", "questions": _QUESTIONS}
-_POSITIONS = ("softmax", "gated", "logn", "v1", "v2")
+_POSITIONS = ("softmax", "logn", "v1", "v2")
 
 #: All but the last ask for facts that are there.
 CONDITIONS = {
@@ -84,7 +84,7 @@ CONDITIONS = {
                 "questions": _QUESTIONS,
             },
             rotary=False,
-            variants=("softmax", "gated", "wide", "v1", "v2"),
+            variants=("softmax", "gated", "v1", "v2"),
             steps=2.0,
             tuned_as="plain",
         ),

@@ -140,7 +140,7 @@ def _retrieval(model: PreTrainedModel, examples: Mapping[int, TokenExamples], se
 
 
 def _look(model: PreTrainedModel, examples: Mapping[int, TokenExamples]) -> dict[str, Any]:
-    """What heads attend to at the first and last length, and what a differential model loses without its subtraction."""
+    """What heads attend to at the first and last length, and what differential ones lose without the subtraction."""
     shortest = min(examples)
     few = {length: _first(examples[length], _LOOKED_AT) for length in (shortest, max(examples))}
     config = attention_mass.AttentionMassConfig()

@@ -51,9 +51,7 @@ ARMS = {
     "V2 token": _v2("token"),
     "V2 head": _v2("head"),
     "V2 layer": _v2("layer"),
-    "V2 fixed, 0.2": _v2("fixed", 0.2),
     "V2 fixed, 0.5": _v2("fixed", 0.5),
-    "V2 fixed, 0.8": _v2("fixed", 0.8),
 }
 _OWN = {"V1": "V1 layer, schedule", "V2": "V2 token"}
 
@@ -62,8 +60,8 @@ PRESETS = {
     for preset in (
         TextPreset(
             name="default",
-            summary="0.8M parameters, 300K tokens, 13 ways, three seeds: within an hour on two cores",
-            size=with_constant_rate(SMALL, tokens=300_000),
+            summary="0.8M parameters, 200K tokens, 11 ways, three seeds: within an hour on two cores",
+            size=with_constant_rate(SMALL, tokens=200_000),
             tuning_share=0.5,
         ),
         TextPreset(

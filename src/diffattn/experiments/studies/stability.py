@@ -163,8 +163,8 @@ def conclude(results: dict[str, Any]) -> dict[str, Any]:
             "nothing here reproduces or refutes what was reported of models of 7B and more, late in their training.",
             "All variants have the same tokens and steps; parameters, FLOPs a token and seconds differ and are in "
             "the table.",
-            "V1's exponents are bounded at 10 in this package, so that its lambda stays below 22,030; without the bound "
-            "it would go on.",
+            "V1's exponents are bounded at 10 in this package, so that its lambda stays below 22,030; without the "
+            "bound it would go on.",
             f"{len(results['seeds'])} run{'s' if len(results['seeds']) > 1 else ''} of each: another seed may have "
             "other events.",
         ],

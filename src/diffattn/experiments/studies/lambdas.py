@@ -60,8 +60,8 @@ PRESETS = {
     for preset in (
         TextPreset(
             name="default",
-            summary="0.8M parameters, 200K tokens, 11 ways, three seeds: within an hour on two cores",
-            size=with_constant_rate(SMALL, tokens=200_000),
+            summary="0.8M parameters, 150K tokens, 11 ways, three seeds: within an hour on two cores",
+            size=with_constant_rate(SMALL, tokens=150_000),
             tuning_share=0.5,
         ),
         TextPreset(

@@ -45,7 +45,7 @@ def test_the_protocol_is_there_before_the_first_run_and_the_call_goes_on(corpus_
 def test_done_again_it_only_concludes(finished, corpus_folder, monkeypatch):
     folder, results = finished("language")
     monkeypatch.delattr(jobs, "_do")
-    monkeypatch.setattr(language, "_verdict", lambda *arguments: ["Another conclusion."])
+    monkeypatch.setattr(language, "_verdict", lambda *_: ["Another conclusion."])
     (folder / "report.html").unlink()
     again = run_study(study_request("language", corpus_folder), folder, command="later", progress=False)
     assert again["verdict"] == ["Another conclusion."]
@@ -71,7 +71,7 @@ def test_another_request_is_refused(finished, corpus_folder):
 def test_another_corpus_or_strange_files_are_refused(tmp_path, monkeypatch):
     corpus = write_corpus(tmp_path / "words")
     asked = study_request("language", corpus, **LEAST)
-    monkeypatch.setattr(language, "collect", lambda *arguments: pytest.fail("was run"))
+    monkeypatch.setattr(language, "collect", lambda *_: pytest.fail("was run"))
     with pytest.raises(pytest.fail.Exception):
         run_study(asked, tmp_path / "out", command="", progress=False)
     (corpus / "train.txt").write_text("one two three\n" * 500)
@@ -132,5 +132,5 @@ def test_a_request_comes_back_from_its_results(study, preset):
     assert stored_request({"request": asked.to_dict()}) == StudyRequest(study=study, preset=asked.preset)
     changed = asked.to_dict()
     changed["preset"]["colour"] = "red"
-    with pytest.raises(UserError, match="another version of diffattn, whose studies differ.*colour"):
+    with pytest.raises(UserError, match=r"another version of diffattn, whose studies differ.*colour"):
         stored_request({"request": changed})

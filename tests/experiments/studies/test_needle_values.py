@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from diffattn.experiments.studies.needle import conclude
 from diffattn.experiments.studies.needle_hypotheses import needle_hypotheses, needle_values
 from diffattn.experiments.studies.needle_values import over_seeds, usable
@@ -38,7 +40,7 @@ def test_all_learned():
     found = concluded(planted())
     (entry,) = found["comparisons"]
     assert (entry["outcome"], entry["lower"]) == ("supported", False)
-    assert entry["values"] == [0.8, 0.81, 0.82]
+    assert entry["values"] == pytest.approx([0.8, 0.81, 0.82])
     assert entry["sentence"].endswith(": better.")
     assert found["verdict"] == ["V2: better than softmax: plain, accuracy."]
     assert found["failures"] == []

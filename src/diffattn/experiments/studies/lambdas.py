@@ -158,7 +158,7 @@ def _verdict(comparisons: list[dict[str, Any]]) -> str:
         parts = []
         for outcome, words in _WORDS.items():
             names = [
-                entry["variant"].removeprefix(f"{version} ") for entry in of_version if entry["outcome"] == outcome
+                entry["variant"].removeprefix(f"{version} ").replace(",", "") for entry in of_version if entry["outcome"] == outcome
             ]
             parts += [f"{words}: {join_words(names)}"] if names else []
         said.append(f"Beside {own}, {'; '.join(parts)}.")

@@ -116,4 +116,4 @@ def _said(*measures: str) -> str:
         _, condition, measure = entry["hypothesis"].split(", ")
         return str(found["conditions"][condition]) if measure == "accuracy" else str(measure)
 
-    return f"Against softmax, {outcomes(found, entries, label)}"
+    return f"Against softmax: {outcomes(found, entries, label)}"

@@ -79,9 +79,9 @@ def near_duplicates() -> Step:
         heading="Near-duplicates",
         text=(
             f"Beside the needle (m = {MARGIN:g}) stands a near-duplicate: its score is {GAP:g} lower in the first map, "
-            f"plus noise of s = {STRENGTH:g}. Here N = {LENGTH}, rho = {CORRELATION} unless said, lambda = {LAMBDA}. The "
-            "wrong source is cited where the near-duplicate's signed weight is above the needle's. The rows differ in what "
-            "the second map holds: m2 of the needle and of the near-duplicate.",
+            f"plus noise of s = {STRENGTH:g}. Here N = {LENGTH}, rho = {CORRELATION} unless said, lambda = {LAMBDA}. "
+            "The wrong source is cited where the near-duplicate's signed weight is above the needle's. The rows differ "
+            "in what the second map holds: m2 of the needle and of the near-duplicate.",
         ),
         formula=f"softmax: wrong = Phi(-gap/s) = Phi(-{GAP / STRENGTH:g})",
         table=Table(

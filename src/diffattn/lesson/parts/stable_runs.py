@@ -94,8 +94,8 @@ def the_norm_in_training() -> Step:
         heading="The norm in training",
         text=(
             f"The same runs, clipping {_clipping(clip)}: the final loss, and the largest that gradient norm, RMS of "
-            "the context before any norm, and lambda came to. Look for rows where context or lambda grew and the loss did "
-            "not tell.",
+            "the context before any norm, and lambda came to. Look for rows where context or lambda grew and the loss "
+            "did not tell.",
         ),
         table=Table(
             (

@@ -32,7 +32,7 @@ def small_models_find() -> Step:
             (
                 Column("task"),
                 Column("attention"),
-                *(Column(f"{length:,} tokens", "measured", ".3f") for length in found["lengths"]),
+                *(Column(f"{length:,} tokens", "measured", ".2f") for length in found["lengths"]),
             ),
             [
                 (found["conditions"][condition], name_of(variant, found), *_shares(condition, variant, "accuracy"))
@@ -61,7 +61,7 @@ def small_models_invent() -> Step:
             (
                 Column("what"),
                 Column("attention"),
-                *(Column(f"{length:,} tokens", "measured", ".3f") for length in found["lengths"]),
+                *(Column(f"{length:,} tokens", "measured", ".2f") for length in found["lengths"]),
             ),
             rows or [("not measured", "-", *(None for _ in found["lengths"]))],
         ),

@@ -12,9 +12,11 @@ from diffattn.planning.normal import tail
 
 __all__ = [
     "LENGTHS",
+    "MAPS",
     "MARGIN",
     "STRENGTH",
     "above",
+    "asked",
     "hay_chance",
     "haystacks",
     "hit_chance",
@@ -27,6 +29,7 @@ __all__ = [
 
 LENGTHS = (256, 512, 1_024, 2_048, 4_096)
 MARGIN, STRENGTH, ROWS = 3.5, 1.0, 40
+MAPS: dict[str, float | None] = {"softmax": None, "rho 0": 0.0, "rho 0.9": 0.9}  # the correlation of the two maps
 FAR, STEPS = 9.0, 1_200  # the integral's ends, in standard deviations, and its steps: an even number
 
 Sums = tuple[float, float]
@@ -36,6 +39,12 @@ def model(length: int, correlation: float, second_margin: float = 0.0) -> NoiseM
     return NoiseModel(
         length=length, margin=MARGIN, strength=STRENGTH, correlation=correlation, second_margin=second_margin
     )
+
+
+def asked(length: int, correlation: float | None) -> tuple[NoiseModel, float]:
+    """The haystack and the best lambda for one of `MAPS`; softmax has lambda 0."""
+    found = model(length, 0.9 if correlation is None else correlation)
+    return found, 0.0 if correlation is None else found.best_lambda()
 
 
 @cache

@@ -8,7 +8,7 @@ from statistics import NormalDist
 from diffattn.lesson.pages.part import Cell, Chart, Column, Exercise, Part, Series, Step, Table, both, pair
 from diffattn.lesson.parts.found_needles import small_models_find, small_models_invent
 from diffattn.lesson.parts.hallucination import absent_keys, near_duplicates, wrong_chance
-from diffattn.lesson.parts.haystack import LENGTHS, MARGIN, STRENGTH, hit_chance, hits, model
+from diffattn.lesson.parts.haystack import LENGTHS, MAPS, MARGIN, STRENGTH, asked, hit_chance, hits, model
 from diffattn.planning.noise_model import NoiseModel
 
 __all__ = ["PART"]
@@ -18,17 +18,11 @@ CORRELATIONS = (0.0, 0.5, 0.9, 0.98)
 LENGTH, SECOND_MARGINS = 2_048, (2.0, 3.0, 3.5)
 
 
-def best(length: int, correlation: float) -> float:
-    return model(length, correlation).best_lambda()
-
-
 def the_retriever() -> Step:
-    rows: list[tuple[Cell, ...]] = []
-    for n in LENGTHS:
-        row: list[Cell] = [n, hits(model(n, 0.9), 0.0), hit_chance(model(n, 0.9), 0.0)]
-        for rho in (0.0, 0.9):
-            row += [hits(model(n, rho), best(n, rho)), hit_chance(model(n, rho), best(n, rho))]
-        rows.append(tuple(row))
+    rows: list[tuple[Cell, ...]] = [
+        (n, name, hits(*asked(n, rho)), hit_chance(*asked(n, rho))) for n in LENGTHS for name, rho in MAPS.items()
+    ]
+    softmax, alone, shared = (hit_chance(*asked(LENGTHS[-1], rho)) for rho in MAPS.values())
     return Step(
         heading="A retriever made by hand",
         text=(
@@ -43,28 +37,21 @@ def the_retriever() -> Step:
         "differential: hit = P(e^(s x)/Z1 - lam e^(s y)/Z2 < p1 - lam p2)^(N-1)\n"
         "x, y: standard normal, correlated by rho",
         table=Table(
-            (
-                Column("N", form=","),
-                *both("softmax", ".4f"),
-                *both("rho 0", ".4f"),
-                *both("rho 0.9", ".4f"),
-            ),
+            (Column("N", form=","), Column("maps"), *both("needles found", ".4f")),
             rows,
         ),
         charts=(_chart(),),
-        shows=f"At {LENGTHS[-1]:,} keys softmax finds the needle with a chance of {rows[-1][2]:.2f}, the difference of "
-        f"maps that share their noise with {rows[-1][6]:.2f}, of maps that do not with {rows[-1][4]:.2f}: no gain to "
+        shows=f"At {LENGTHS[-1]:,} keys softmax finds the needle with a chance of {softmax:.2f}, the difference of "
+        f"maps that share their noise with {shared:.2f}, of maps that do not with {alone:.2f}: no gain to "
         "speak of.",
     )
 
 
 def _chart() -> Chart:
     series: list[Series] = []
-    for name, rho in (("softmax", None), ("rho 0", 0.0), ("rho 0.9", 0.9)):
-        found = {
-            n: (model(n, 0.9 if rho is None else rho), 0.0 if rho is None else best(n, rho)) for n in (*FINE, *LENGTHS)
-        }
-        series += pair(name, [(n, hit_chance(*found[n])) for n in FINE], [(n, hits(*found[n])) for n in LENGTHS])
+    for name, rho in MAPS.items():
+        curve = [(n, hit_chance(*asked(n, rho))) for n in FINE]
+        series += pair(name, curve, [(n, hits(*asked(n, rho))) for n in LENGTHS])
     return Chart(
         title="Needles found over the length",
         x="keys that the query sees (N)",
@@ -77,8 +64,8 @@ def _chart() -> Chart:
 
 def what_carries_the_gain() -> Step:
     cases = [("softmax", model(LENGTH, 0.9), 0.0)]
-    cases += [(f"rho {rho:g}", model(LENGTH, rho), best(LENGTH, rho)) for rho in CORRELATIONS]
-    lam = best(LENGTH, 0.9)
+    cases += [(f"rho {rho:g}", model(LENGTH, rho), asked(LENGTH, rho)[1]) for rho in CORRELATIONS]
+    lam = asked(LENGTH, 0.9)[1]
     cases += [(f"rho 0.9, needle's m2 = {m2:g}", model(LENGTH, 0.9, m2), lam) for m2 in SECOND_MARGINS]
     return Step(
         heading="What carries the gain",

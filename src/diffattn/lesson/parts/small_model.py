@@ -185,7 +185,7 @@ def exercises() -> tuple[Exercise, ...]:
         Exercise(
             f"V2's authors report {PUBLISHED} nats a token. How many paired seeds show that four times in five, if the "
             f"differences scatter by {', '.join(f'{spread:g}' for spread in SPREADS)}?",
-            f"{needed}: `diffattn plan CONFIG --difference {PUBLISHED}` computes it.",
+            f"{needed}. diffattn plan CONFIG --difference {PUBLISHED} computes it.",
         ),
         Exercise(
             "Three seeds: a variant has 1.60, 1.62 and 1.59 bits a byte, its baseline 1.62, 1.63 and 1.62. Better?",

@@ -200,8 +200,8 @@ def exercises() -> tuple[Exercise, ...]:
         ),
         Exercise(
             "Which measurement comes first, before any training, and what result ends the matter?",
-            "Margin, noise and weight on the answer, by layer and head, at the target length: `diffattn noise --model "
-            "MODEL`. If the heads that find the answer keep their weight on it, there is nothing to gain.",
+            "Margin, noise and weight on the answer, by layer and head, at the target length: diffattn noise --model "
+            "MODEL. If the heads that find the answer keep their weight on it, there is nothing to gain.",
         ),
     )
 

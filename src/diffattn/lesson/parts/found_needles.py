@@ -35,7 +35,7 @@ def small_models_find() -> Step:
                 *(Column(f"{length:,} tokens", "measured", ".2f") for length in found["lengths"]),
             ),
             [
-                (found["conditions"][condition], name_of(variant, found), *_shares(condition, variant, "accuracy"))
+                (_task(condition), name_of(variant, found), *_shares(condition, variant, "accuracy"))
                 for condition in conditions
                 for variant in _variants(condition)
             ],
@@ -71,6 +71,10 @@ def small_models_invent() -> Step:
         ),
         shows=_said("fabrication", "false citation"),
     )
+
+
+def _task(condition: str) -> str:
+    return f"{condition}: {study('needle')['conditions'][condition]}"
 
 
 def _runs(condition: str, variant: str) -> Sequence[Mapping[str, Any]]:
@@ -114,6 +118,6 @@ def _said(*measures: str) -> str:
 
     def label(entry: Mapping[str, Any]) -> str:
         _, condition, measure = entry["hypothesis"].split(", ")
-        return str(found["conditions"][condition]) if measure == "accuracy" else str(measure)
+        return str(condition if measure == "accuracy" else measure)
 
     return f"Against softmax: {outcomes(found, entries, label)}"

@@ -39,7 +39,7 @@ class StabilityPreset:
     name: str
     summary: str
     size: Preset
-    variants: tuple[str, ...] = ("softmax", "gated", "sink", "v1", "v1-no-norm", "v2")
+    variants: tuple[str, ...] = ("softmax", "gated", "v1", "v1-no-norm", "v2")
     rates: tuple[float, ...] = (1e-3, 1e-2, 3e-2, 1e-1)
     clips: tuple[float, ...] = (1.0, 0.0)
     seeds: int = 1
@@ -75,7 +75,7 @@ PRESETS = {
         StabilityPreset(
             name="default",
             summary="0.2M parameters, 1,000 steps, four rates, with and without clipping: within an hour on two cores",
-            size=_tiny(1000, 128, 4),
+            size=_tiny(1000, 128, 2),
         ),
         StabilityPreset(
             name="large",

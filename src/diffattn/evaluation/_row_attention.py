@@ -49,7 +49,7 @@ class AttentionCall(NamedTuple):
     def scores_of_rows(self, first: int, end: int, every: int = 1) -> Tensor:
         """Scores of queries first, first + every, ... below end over the keys of their stretch."""
         keys = stretch_of(self.mask, first, end, self.key.shape[2])
-        seen = mask_of_rows(self.mask, first, end, keys, self.query.device)[:, :, ::every]
+        seen = mask_of_rows(self.mask, first, end, keys, self.query.device, every)
         return row_scores(self.query[:, :, first:end:every], self.key[:, :, keys], seen, self.scaling, self.softcap)
 
     def outputs_of_rows(self, first: int, end: int) -> Tensor:

@@ -99,3 +99,24 @@ def rules(Tq, Tk, *, causal=True, window=None, mask=None, k_lengths=None, segmen
         return entry
 
     return may_see
+
+
+def loop_attention_with_sinks(q, k, v, sinks, may_see, scale=None) -> tuple[Tensor, Tensor]:
+    """`softmax([sink, q k^T scale]) [0, v]` in float64 `[B, H, Tq, Dv]`, and the same of |v|."""
+    B, H, Tq, D = q.shape
+    repeat, Tk = H // k.shape[1], k.shape[2]
+    scale = 1.0 / math.sqrt(D) if scale is None else scale
+    queries, keys, values = (t.double().tolist() for t in (q, k, v))
+    out, size = torch.zeros(2, B, H, Tq, v.shape[3], dtype=torch.float64)
+    for b in range(B):
+        for h in range(H):
+            for i in range(Tq):
+                seen = [j for j in range(Tk) if may_see(b, h, i, j)]
+                scores = [dot(queries[b][h][i], keys[b][h // repeat][j]) * scale for j in seen]
+                top = max([sinks[h].item(), *scores])
+                total = math.exp(sinks[h].item() - top) + sum(math.exp(s - top) for s in scores)
+                for j, score in zip(seen, scores, strict=True):
+                    row = torch.tensor(values[b][h // repeat][j], dtype=torch.float64)
+                    out[b, h, i] += math.exp(score - top) / total * row
+                    size[b, h, i] += math.exp(score - top) / total * row.abs()
+    return out, size

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
 
 from diffattn.errors import UserError
 
-__all__ = ["make_folder", "read_json", "to_json", "write_json", "write_text"]
+__all__ = ["make_folder", "put_folder", "read_json", "to_json", "write_json", "write_text"]
 
 
 def to_json(value: Any) -> str:
@@ -56,6 +57,8 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
+    except IsADirectoryError as error:
+        raise UserError(f"{path} is a folder: name a file") from error
     except ValueError as error:
         raise UserError(f"{path} is damaged ({error}): delete it and start again") from error
 
@@ -73,6 +76,26 @@ def make_folder(folder: Path) -> Path:
     except OSError as error:
         reason = error.strerror or str(error)
         raise UserError(f"the folder {folder} cannot be written ({reason}): give another") from error
+
+
+def put_folder(finished: Path, folder: Path) -> None:
+    """Move a finished folder to its place beside it, and only then drop what was there.
+
+    Raises:
+        UserError: it cannot be moved; what was there before is still there.
+    """
+    old = folder.with_name(f".{folder.name}-old")
+    try:
+        shutil.rmtree(old, ignore_errors=True)
+        if folder.exists():
+            folder.rename(old)
+        finished.rename(folder)
+    except OSError as error:
+        if old.exists() and not folder.exists():
+            old.rename(folder)
+        reason = error.strerror or str(error)
+        raise UserError(f"the folder {folder} cannot be written ({reason}): give another") from error
+    shutil.rmtree(old, ignore_errors=True)
 
 
 def _plain(value: Any) -> Any:

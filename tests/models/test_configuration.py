@@ -153,7 +153,22 @@ def test_round_trip(tmp_path):
         ({"attention": "v2", "num_key_value_heads": 3}, "num_key_value_heads: 3 must divide the 8"),
         ({"attention": "v1", "head_dim": 64, "map_dim": 64}, "head_dim: expected 2 x map_dim = 128"),
         ({"attention": "v2", "num_noise_heads": 2}, "num_noise_heads: expected 8"),
-        ({"attention": "v2", "lambda_granularity": "layer"}, "lambda_granularity: expected token"),
+        (
+            {"lambda_granularity": "row"},
+            "lambda_granularity: expected token or head or layer or fixed for attention='v2'",
+        ),
+        (
+            {"attention": "gated", "lambda_granularity": "head"},
+            "lambda_granularity: expected none for attention='gated'",
+        ),
+        (
+            {"lambda_granularity": "head", "lambda_init": 1.0},
+            "lambda_init: expected a number between 0 and 1 for lambda",
+        ),
+        (
+            {"attention": "v1", "lambda_granularity": "token", "lambda_init": [0.5] * 7 + [0.0]},
+            "lambda_init: expected a",
+        ),
         ({"attention": "v1", "lambda_init": "zero"}, "lambda_init: expected 'schedule'"),
         ({"attention": "v1", "lambda_init": [0.5]}, "lambda_init: expected 8 numbers"),
         ({"layer_types": ["full_attention"]}, "layer_types: expected 8 entries"),

@@ -217,7 +217,7 @@ def test_lambda_schedule():
 
 
 def test_fixed_lambda_and_no_norm():
-    layer = DiffAttentionV1(WIDTH, 2, lambda_init=0.5, learn_lambda=False, head_norm=False)
+    layer = DiffAttentionV1(WIDTH, 2, lambda_init=0.5, lambda_granularity="fixed", head_norm=False)
     assert layer.lambda_value() == 0.5
     assert not [name for name, _ in layer.named_parameters() if "lambda" in name or "norm" in name]
     x = torch.randn(1, 4, WIDTH)

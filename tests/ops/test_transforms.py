@@ -183,8 +183,11 @@ def test_torchs_own_check_of_the_operators():
     """Schema, fake, gradient registration, and tracing with dynamic shapes."""
     q, k, v = (torch.randn(shape, dtype=torch.float64) for shape in ((2, 2, 2, 5, 8), (2, 2, 9, 8), (2, 2, 9, 8)))
     ids = torch.tensor([[0] * 4 + [1] * 5] * 2)
-    for rest in ((None, LENGTHS, None, None, True, [3]), (None, None, ids[:, 4:], ids, True, None)):
+    sinks = torch.randn(2, 2, 2, dtype=torch.float64, requires_grad=True)
+    lengths, documents = (None, LENGTHS, None, None, True, [3]), (None, None, ids[:, 4:], ids, True, None)
+    for rest in ((None, *lengths), (None, *documents), (sinks, *documents)):
         arguments = (q.clone().requires_grad_(), k.clone().requires_grad_(), v.clone().requires_grad_(), *rest, 0.3)
         torch.library.opcheck(_attend, arguments)
         out, lse = _attend(q, k, v, *rest, 0.3)
-        torch.library.opcheck(_attend_backward, (torch.randn_like(out), out, lse, q, k, v, *rest, 0.3))
+        plain = [x.detach() if isinstance(x, torch.Tensor) else x for x in (out, lse, q, k, v, *rest)]
+        torch.library.opcheck(_attend_backward, (torch.randn_like(plain[0]), *plain, 0.3))

@@ -9,8 +9,9 @@ from transformers import AutoConfig, AutoModelForCausalLM, DynamicCache
 
 from diffattn.models import DiffTransformerConfig, DiffTransformerForCausalLM
 from diffattn.planning.comparison import comparison, with_variant
-from diffattn.planning.families import FAMILIES, own_attention, read_model
+from diffattn.planning.families import FAMILIES, read_model
 from diffattn.planning.flops import forward_flops, prefill_flops, training_flops
+from diffattn.planning.own_attention import own_attention
 from diffattn.planning.presets import PRESETS
 
 VARIANTS = ("softmax", "gated", "v1", "v2")

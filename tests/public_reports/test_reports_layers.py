@@ -81,7 +81,7 @@ def test_v2_adjacent_pairs_differ_from_front_and_back():
 def test_lambda_whose_exponentials_overflow_stays_lambda_init(dtype, dot):
     """lq = lk = 0.9, d = 16, in float16, and lq.lk = 192 in bfloat16 and float32: infinity in public code."""
     layer = DiffAttentionV1(WIDTH, 2, map_dim=16, dtype=dtype)
-    fixed = DiffAttentionV1(WIDTH, 2, map_dim=16, dtype=dtype, learn_lambda=False)
+    fixed = DiffAttentionV1(WIDTH, 2, map_dim=16, dtype=dtype, lambda_granularity="fixed")
     fixed.load_state_dict(layer.state_dict(), strict=False)
     with torch.no_grad():
         for name in layer.VECTORS:

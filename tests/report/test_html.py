@@ -14,6 +14,7 @@ import pytest
 
 from diffattn.errors import UserError
 from diffattn.report import render, write_report
+from diffattn.report.heat import FULLEST
 from pages import Page, assert_labelled, assert_self_contained
 
 Results = dict[str, Any]
@@ -196,8 +197,16 @@ def test_colours_have_enough_contrast() -> None:
             assert _contrast(colours["ink"], colours[surface]) >= 7
             assert _contrast(colours["soft"], colours[surface]) >= 4.5
         series = [name for name in colours if name.startswith("series-")]
-        assert len(series) == 6
+        assert len(series) == 8
         assert all(_contrast(colours[name], colours["page"]) >= 4.5 for name in series)
+        cells = [_over(colours[name], colours["page"], FULLEST) for name in ("series-1", "series-2")]
+        assert all(_contrast(colours["ink"], cell) >= 4.5 for cell in cells)
+
+
+def _over(colour: str, ground: str, share: float) -> str:
+    """The colour that is seen where `share` of a colour lies over another."""
+    pairs = [(int(colour[i : i + 2], 16), int(ground[i : i + 2], 16)) for i in (1, 3, 5)]
+    return "#" + "".join(f"{round(share * above + (1 - share) * below):02x}" for above, below in pairs)
 
 
 def _contrast(first: str, second: str) -> float:

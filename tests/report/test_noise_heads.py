@@ -10,6 +10,8 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
+from diffattn.report.drawing import PAPER
+from diffattn.report.heat import FULLEST
 from diffattn.report.noise_document import markdown
 from diffattn.report.noise_heads import brief_head_tables, head_drawings, head_table
 from diffattn.report.noise_page import render_noise
@@ -95,17 +97,15 @@ def test_maps_are_of_the_longest_or_the_length_asked_for() -> None:
 
 
 def test_a_map_has_a_cell_for_each_head_fuller_the_larger() -> None:
-    from diffattn.report.drawing import PAPER
-
     correlation = head_drawings(made_up())[2]
     [axes] = correlation.draw(PAPER).axes
     assert len(axes.patches) == LAYERS * HEADS
-    alphas = {patch.get_y() + 0.5: patch.get_alpha() for patch in axes.patches}
-    assert alphas[0] == pytest.approx(0.7)
-    assert alphas[1] == pytest.approx(0.7 / 3)
+    alphas = {patch.get_y() + 0.5: patch.get_facecolor()[3] for patch in axes.patches}
+    assert alphas[0] == pytest.approx(FULLEST)
+    assert alphas[1] == pytest.approx(FULLEST / 3)
     colours = {patch.get_y() + 0.5: patch.get_facecolor()[:3] for patch in axes.patches}
     assert colours[0] == colours[1] != colours[2]  # the last layer's correlation is below 0
-    assert [text.get_text() for text in axes.texts][:3] == ["0.30", "0.10", "-0.10"]
+    assert [text.get_text() for text in axes.texts][::HEADS] == ["0.300", "0.100", "-0.100"]
 
 
 def test_maps_are_valid_as_files_and_in_a_page() -> None:

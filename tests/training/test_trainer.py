@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM, TrainerCallback
 
 from diffattn.errors import UserError
 from diffattn.experiments.request import derive
+from diffattn.models import DiffTransformerConfig
 from diffattn.training import callbacks, huggingface, load_run, train, trainer
 from diffattn.training.checkpoints import newest_checkpoint
 from diffattn.training.trainer import build_model
@@ -186,12 +187,28 @@ def test_the_loss_is_the_models_own(data):
 
 def test_vectors_have_no_weight_decay(data, tmp_path):
     model = build_model(config_of(data), 0)
-    optimizer, _ = huggingface._optimizer(model, SETTINGS)
+    optimizer, _ = huggingface.adamw(model, 0.01, lambda _: 1.0, weight_decay=0.1, betas=(0.9, 0.95))
     decayed, free = optimizer.param_groups
     assert decayed["weight_decay"] == 0.1
     assert free["weight_decay"] == 0
     assert all(parameter.ndim == 2 for parameter in decayed["params"])
     assert any(parameter is model.model.layers[0].self_attn.lambda_q1 for parameter in free["params"])
+
+
+@pytest.mark.parametrize(("attention", "granularity"), [("v1", "head"), ("v1", "token"), ("v2", "head")])
+def test_lambda_of_any_granularity_has_none_but_its_projection(data, attention, granularity):
+    config = DiffTransformerConfig(
+        attention=attention, vocab_size=data.vocab_size, hidden_size=32, intermediate_size=40, num_hidden_layers=1,
+        num_attention_heads=4, lambda_granularity=granularity,
+    )  # fmt: skip
+    model = build_model(config, 0)
+    decayed, free = (
+        {id(p) for p in group["params"]} for group in huggingface._optimizer(model, SETTINGS)[0].param_groups
+    )
+    for name, parameter in model.named_parameters():
+        last = name.rpartition(".")[2]
+        assert (id(parameter) in free) == (parameter.ndim < 2 or "lambda_q" in last or "lambda_k" in last), name
+        assert (id(parameter) in decayed) != (id(parameter) in free)
 
 
 def test_weights_depend_on_the_seed_alone(data):
@@ -301,3 +318,19 @@ def test_pickled_weights_are_not_loaded(data, whole, tmp_path):
     torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
     with pytest.raises(UserError, match="safetensors"):
         load_run(tmp_path)
+
+
+def test_what_is_watched_is_kept_at_every_entry_and_survives_a_stop(data, tmp_path, whole, stop_at):
+    def watch(model):
+        return {"norm": float(model.model.norm.weight.detach().norm())}
+
+    expected = run(data, tmp_path / "expected", watch=watch)["curves"]
+    assert len(expected["watched"]["norm"]) == len(expected["step"])
+    assert len(set(expected["watched"]["norm"])) > 5, "it is measured anew each time"
+    assert expected["loss"] == whole[1]["curves"]["loss"], "watching changes nothing"
+    stop_at(18)
+    with pytest.raises(KeyboardInterrupt):
+        run(data, tmp_path / "stopped", watch=watch)
+    stop_at(-1)
+    assert run(data, tmp_path / "stopped", watch=watch)["curves"]["watched"] == expected["watched"]
+    assert whole[1]["curves"]["watched"] is None

@@ -14,11 +14,11 @@ from diffattn.cli.options import (
     check_output,
     loading,
     numbers_of,
+    refuse_given,
     report_console,
     whole_numbers,
     write_report_json,
 )
-from diffattn.errors import UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -89,19 +89,14 @@ def command(
       diffattn noise --model HuggingFaceTB/SmolLM2-135M --lengths 128,512,2048 --out runs/smollm
     """
     check_output(json_file)
-    _refuse_others(ctx, drawn=run is None and model is None)
-    results = (_drawn if run is None and model is None else _trained)(ctx.params, out)
+    drawn = run is None and model is None
+    if drawn:
+        refuse_given(ctx, _OF_MODELS, "with --run or --model")
+    else:
+        refuse_given(ctx, _OF_DRAWS, "without --run and --model")
+    results = (_drawn if drawn else _trained)(ctx.params, out)
     write_report_json(json_file, results)
     _show(report_console(json_file), results, out)
-
-
-def _refuse_others(ctx: typer.Context, *, drawn: bool) -> None:
-    """Refuse options that this way of measuring does not take, so that none is silently ignored."""
-    others = _OF_MODELS if drawn else _OF_DRAWS
-    for name in others:
-        if getattr(ctx.get_parameter_source(name), "name", "DEFAULT") != "DEFAULT":
-            option = "--lambda" if name == "lam" else f"--{name.replace('_', '-')}"
-            raise UserError(f"{option} goes {'with --run or --model' if drawn else 'without --run and --model'} only")
 
 
 def _drawn(given: dict[str, Any], out: Path | None) -> dict[str, Any]:

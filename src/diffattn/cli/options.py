@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,6 +30,7 @@ __all__ = [
     "check_output",
     "loading",
     "numbers_of",
+    "refuse_given",
     "report_console",
     "resumable",
     "whole_numbers",
@@ -85,6 +86,23 @@ def numbers_of(option: str, text: str) -> tuple[float, ...]:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
         raise UserError(f"--{option}: expected numbers such as 0,0.5, got {text[:60]!r}") from None
+
+
+def refuse_given(ctx: typer.Context, names: Iterable[str], when: str) -> None:
+    """Refuse options that this way of working does not take, so that none is silently ignored.
+
+    Args:
+        ctx: of the command.
+        names: of its parameters that were not to be given.
+        when: what they go with.
+
+    Raises:
+        UserError: one of them was given.
+    """
+    spelled = {parameter.name: parameter.opts[0] for parameter in ctx.command.params}
+    for name in names:
+        if getattr(ctx.get_parameter_source(name), "name", "DEFAULT") != "DEFAULT":
+            raise UserError(f"{spelled[name]} goes {when} only")
 
 
 def check_output(path: Path | None, what: str = "JSON") -> None:

@@ -34,14 +34,13 @@ def head_maps(layer: nn.Module, scores: Tensor, queries: Tensor | None = None) -
         return HeadMaps(scores, None, None, None if sinks is None else sinks.detach().cpu())
     assert layer.recorded_lambda is not None
     assert sinks is None
-    lam = _lambda_at(layer.recorded_lambda.cpu(), queries)
-    return HeadMaps(scores[:, 0::2], scores[:, 1::2], lam.expand(scores[:, 0::2].shape[:-1]), None)
+    first, second = scores[:, 0::2], scores[:, 1::2]
+    lam = layer.recorded_lambda.cpu().expand(*first.shape[:2], first.shape[-1])
+    return HeadMaps(first, second, _lambda_at(lam, queries), None)
 
 
-def _lambda_at(recorded: Tensor, queries: Tensor | None) -> Tensor:
-    """From one number for the layer, or `[B, H, T]`."""
-    if recorded.ndim == 0:
-        return recorded
+def _lambda_at(lam: Tensor, queries: Tensor | None) -> Tensor:
+    """Of `[B, H, T]` what belongs to the queries, `[B, H, Q]`, or to the last one, `[B, H]`."""
     if queries is None:
-        return recorded[..., -1]
-    return recorded.gather(2, queries.cpu()[:, None].expand(-1, recorded.shape[1], -1))
+        return lam[..., -1]
+    return lam.gather(2, queries.cpu()[:, None].expand(-1, lam.shape[1], -1))

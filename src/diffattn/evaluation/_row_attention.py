@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -24,6 +25,7 @@ class AttentionCall(NamedTuple):
         scaling: of q.k; None for D^-0.5.
         softcap: c, where the scores are bounded by c tanh(score / c).
         sinks: learned logits `[heads]`, each a key without a value; None for none.
+        change: what is done to scores `[B, heads, rows, keys]`, -inf for unseen keys, before softmax; None for nothing.
     """
 
     module: nn.Module
@@ -34,23 +36,25 @@ class AttentionCall(NamedTuple):
     scaling: float | None
     softcap: float | None
     sinks: Tensor | None
+    change: Callable[[Tensor], Tensor] | None = None
 
     @property
     def is_explicit(self) -> bool:
-        """torch's own attention has neither softcap nor sinks: scores have to be made."""
-        return self.softcap is not None or self.sinks is not None
+        """torch's own attention has neither softcap nor sinks, and changes no scores: they have to be made."""
+        return any(part is not None for part in (self.softcap, self.sinks, self.change))
 
     def scores_of(self, queries: Tensor) -> Tensor:
         """Scores of chosen queries int64 `[B, Q]`, as `row_scores` gives them, `[B, heads, Q, Tk]`."""
         chosen = queries[:, None, :, None].expand(-1, self.query.shape[1], -1, self.query.shape[3])
         seen = mask_of_queries(self.mask, queries, self.key.shape[2])
-        return row_scores(self.query.gather(2, chosen), self.key, seen, self.scaling, self.softcap)
+        return self._changed(row_scores(self.query.gather(2, chosen), self.key, seen, self.scaling, self.softcap))
 
     def scores_of_rows(self, first: int, end: int, every: int = 1) -> Tensor:
         """Scores of queries first, first + every, ... below end over the keys of their stretch."""
         keys = stretch_of(self.mask, first, end, self.key.shape[2])
         seen = mask_of_rows(self.mask, first, end, keys, self.query.device, every)
-        return row_scores(self.query[:, :, first:end:every], self.key[:, :, keys], seen, self.scaling, self.softcap)
+        query, key = self.query[:, :, first:end:every], self.key[:, :, keys]
+        return self._changed(row_scores(query, key, seen, self.scaling, self.softcap))
 
     def outputs_of_rows(self, first: int, end: int) -> Tensor:
         """The heads' outputs of queries first to end - 1, `[B, rows, heads, D]`."""
@@ -63,6 +67,9 @@ class AttentionCall(NamedTuple):
         rows = mask_of_rows(self.mask, first, end, keys, self.query.device)
         query, key = self.query[:, :, first:end], self.key[:, :, keys]
         return sdpa_attention_forward(self.module, query, key, value, rows, scaling=self.scaling)[0]
+
+    def _changed(self, scores: Tensor) -> Tensor:
+        return scores if self.change is None else self.change(scores)
 
 
 def row_scores(query: Tensor, key: Tensor, seen: Tensor | None, scaling: float | None, softcap: float | None) -> Tensor:

@@ -21,6 +21,7 @@ __all__ = [
     "device_of",
     "mode",
     "require_positive",
+    "row_generator",
     "token_batches",
 ]
 
@@ -87,3 +88,9 @@ def token_batches(model: PreTrainedModel, tokens: np.ndarray, batch_size: int) -
     """The sequences, int `[N, T]`, as int64 `[at most batch_size, T]` on the model's device, once checked."""
     check_tokens(model, tokens)
     return list(torch.from_numpy(tokens.astype(np.int64)).to(device_of(model)).split(batch_size))
+
+
+def row_generator(seed: int, row: int) -> torch.Generator:
+    """For what is drawn for one row of the data, whatever batch it is in."""
+    state = np.random.SeedSequence([seed, row]).generate_state(1, np.uint64)[0]
+    return torch.Generator().manual_seed(int(state >> 1))

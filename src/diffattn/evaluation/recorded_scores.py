@@ -24,16 +24,26 @@ from diffattn.evaluation._hooks import recording_lambda
 from diffattn.evaluation._lazy_mask import LazyMask, Mask, probe_mask
 from diffattn.evaluation._row_attention import AttentionCall, row_scores
 
-__all__ = ["IMPLEMENTATION", "Receiver", "learned_sinks", "recording", "recording_rows", "row_scores"]
+__all__ = [
+    "IMPLEMENTATION",
+    "Receiver",
+    "Taker",
+    "learned_sinks",
+    "recording",
+    "recording_rows",
+    "row_scores",
+    "taking",
+]
 
 IMPLEMENTATION = "diffattn_probe"
 
 #: Takes an attention layer and scores of it, float32, -inf for keys that are not seen.
 Receiver = Callable[[nn.Module, Tensor], None]
-_Taker = Callable[[AttentionCall], None]
+#: Takes one call of an attention layer; may give another to be done in its place, else None.
+Taker = Callable[[AttentionCall], AttentionCall | None]
 
 _BLOCK = 1 << 23  # elements of the mask, or of the scores where there are any, of a block of query rows
-_receiver: ContextVar[_Taker | None] = ContextVar("diffattn_probe_receiver", default=None)
+_receiver: ContextVar[Taker | None] = ContextVar("diffattn_probe_receiver", default=None)
 
 
 def _attention(
@@ -51,9 +61,10 @@ def _attention(
     _check_known(module, s_aux, kwargs.get("position_bias"))
     call = AttentionCall(module, query, key, value, attention_mask, scaling, softcap, s_aux)
     if (take := _receiver.get()) is not None:
-        take(call)
+        call = take(call) or call
     if not call.is_explicit and not isinstance(attention_mask, LazyMask):
-        return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **kwargs)
+        given = (call.query, call.key, call.value, attention_mask)
+        return sdpa_attention_forward(module, *given, scaling=scaling, **kwargs)
     # sdpa makes no scores, only its mask, which heads share.
     step, length = _rows_of_a_block(call, query.shape[1] if call.is_explicit else 1), query.shape[2]
     blocks = [call.outputs_of_rows(first, min(first + step, length)) for first in range(0, length, step)]
@@ -108,7 +119,7 @@ def recording(model: PreTrainedModel, receive: Receiver, queries: Tensor | None 
         _check_queries(wanted, *call.query.shape[::2])
         receive(call.module, call.scores_of(wanted.to(call.query.device)))
 
-    with _taking(model, last if queries is None else partial(chosen, queries)):
+    with taking(model, last if queries is None else partial(chosen, queries)):
         yield
 
 
@@ -131,7 +142,7 @@ def recording_rows(model: PreTrainedModel, receive: Receiver, *, every: int = 1)
 
     if every < 1:
         raise ValueError(f"every: expected 1 or more, got {every}")
-    with _taking(model, rows):
+    with taking(model, rows):
         yield
 
 
@@ -144,13 +155,14 @@ def _check_queries(queries: Tensor, batch: int, length: int) -> None:
 
 
 @contextmanager
-def _taking(model: PreTrainedModel, take: _Taker) -> Iterator[None]:
+def taking(model: PreTrainedModel, take: Taker) -> Iterator[None]:
+    """Inside, a forward of the model hands every attention call to `take`; raises and ends as `recording`."""
     implementations = [(config, config._attn_implementation_internal) for config in _configurations(model)]
     layers: set[nn.Module] = set()
 
-    def noting(call: AttentionCall) -> None:
+    def noting(call: AttentionCall) -> AttentionCall | None:
         layers.add(call.module)
-        take(call)
+        return take(call)
 
     token = _receiver.set(noting)
     try:

@@ -58,7 +58,7 @@ def compare(request: CompareRequest, folder: Path, *, command: str, progress: bo
         UserError: the folder holds something else, or the corpus cannot be had or is too small.
     """
     folder = Path(folder)
-    claim_folder(folder, request)
+    claim_folder(folder, request.to_dict())
     results = read_json(folder / "results.json")
     if results is None:
         corpus = read_corpus(full_source(request.data), progress)

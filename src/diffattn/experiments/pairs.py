@@ -55,7 +55,7 @@ def _compare(results: Results, variant: str, baseline: str, measure: str) -> dic
     values, baseline_values = [ours[seed] for seed in shared], [theirs[seed] for seed in shared]
     usable = [value for value in values if value is not None]
     baseline_usable = [value for value in baseline_values if value is not None]
-    statistics: dict[str, Any] = dict.fromkeys(("difference_mean", "interval_low", "interval_high", "detectable"))
+    statistics: dict[str, Any] = dict.fromkeys(("difference_mean", "interval_low", "interval_high", "p", "detectable"))
     statistics |= {"confidence": 0.95, "seeds": len(shared)}
     if shared and len(usable) == len(baseline_usable) == len(shared):
         statistics = paired_difference(usable, baseline_usable)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from diffattn.training.run_folder import refuse_difference, refuse_strangers
 
 __all__ = ["CompareRequest", "check_variants", "claim_corpus", "claim_folder", "derive", "full_source"]
 
-_CLAIM = "compare.json"
+CLAIM = "compare.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,38 +87,54 @@ def check_variants(variants: tuple[str, ...]) -> None:
         raise UserError(f"a variant is named twice in {', '.join(variants)}: name each once")
 
 
-def claim_folder(folder: Path, request: CompareRequest) -> None:
+def claim_folder(folder: Path, wanted: dict[str, Any], name: str = CLAIM, **beside: Any) -> dict[str, Any]:
     """Write into the folder what it is for, or refuse one that is for something else.
 
+    Args:
+        folder: of a comparison or study.
+        wanted: the request as JSON has it.
+        name: of the file that says it.
+        beside: kept with the request when it is written first.
+
+    Returns:
+        What the file holds.
+
     Raises:
-        UserError: it holds another comparison, or something else, or cannot be written.
+        UserError: it holds another request, or something else, or cannot be written.
     """
-    wanted = request.to_dict()
-    stored = read_json(make_folder(folder) / _CLAIM)
+    stored = read_json(make_folder(folder) / name)
     if stored is None:
         refuse_strangers(folder)
-        write_json(folder / _CLAIM, {"schema": 1, "request": wanted, "corpus_sha256": None})
-    else:
-        refuse_difference(folder, _flat(wanted), _flat(stored.get("request") or {}))
+        write_json(folder / name, {"schema": 1, "request": wanted, "corpus_sha256": None, **beside})
+        return read_json(folder / name)
+    refuse_difference(folder, _flat(wanted), _flat(stored.get("request") or {}))
+    return stored
 
 
-def claim_corpus(folder: Path, sha256: str) -> None:
+def claim_corpus(folder: Path, sha256: str, name: str = CLAIM) -> None:
     """Write the corpus's hash beside the request, or refuse to go on with a corpus that has changed since.
 
     Raises:
-        UserError: the comparison in the folder began with another text.
+        UserError: what the folder holds began with another text.
     """
-    stored = read_json(folder / _CLAIM)
+    stored = read_json(folder / name)
     if stored["corpus_sha256"] not in (None, sha256):
         raise UserError(
-            f"the corpus has changed since the comparison in {folder} began: give another folder, or delete this one"
+            f"the corpus has changed since what {folder} holds began: give another folder, or delete this one"
         )
-    write_json(folder / _CLAIM, {**stored, "corpus_sha256": sha256})
+    write_json(folder / name, {**stored, "corpus_sha256": sha256})
 
 
 def _flat(tree: dict[str, Any]) -> dict[str, Any]:
-    """Nested entries beside the others, so that a difference is named by its own key."""
-    flat: dict[str, Any] = {}
+    """Nested entries beside the others, each named by its own key, or by its path where another has that key too."""
+    leaves = dict(_leaves(tree))
+    keys = Counter(path[-1] for path in leaves)
+    return {path[-1] if keys[path[-1]] == 1 else ".".join(path): value for path, value in leaves.items()}
+
+
+def _leaves(tree: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
     for key, value in tree.items():
-        flat |= _flat(value) if isinstance(value, dict) else {key: value}
-    return flat
+        if isinstance(value, dict):
+            yield from (((key, *path), leaf) for path, leaf in _leaves(value))
+        else:
+            yield (key,), value

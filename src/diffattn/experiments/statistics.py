@@ -1,4 +1,4 @@
-"""The paired t interval over seeds, and the smallest difference that a run could have seen."""
+"""The paired t interval over seeds, the smallest difference that a run could have seen, and Holm's correction."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from scipy import optimize, stats
 
-__all__ = ["detectable_difference", "paired_difference"]
+__all__ = ["detectable_difference", "holm", "paired_difference"]
 
 
 def paired_difference(
@@ -27,9 +27,10 @@ def paired_difference(
         power: the chance of being seen that `detectable` is for, above `1 - confidence` and below 1.
 
     Returns:
-        `difference_mean`; `interval_low` and `interval_high`; `detectable`, the smallest true difference that
-        the test would find with `power` (see `detectable_difference`); `confidence`; `seeds`, the number of
-        pairs. With one pair there is no interval: those three are None.
+        `difference_mean`; `interval_low` and `interval_high`; `p`, of the two-sided t test that the true difference
+        is 0; `detectable`, the smallest true difference that the test would find with `power` (see
+        `detectable_difference`); `confidence`; `seeds`, the number of pairs. With one pair there is no interval: those
+        four are None.
 
     Raises:
         ValueError: no pairs, unequal lengths, a value that is not finite, a confidence or power out of range.
@@ -37,20 +38,37 @@ def paired_difference(
     _check(values, baseline_values, confidence)
     differences = [value - base for value, base in zip(values, baseline_values, strict=True)]
     pairs, mean = len(differences), fmean(differences)
-    low = high = detectable = None
+    low = high = p = detectable = None
     if pairs > 1:
         deviation = stdev(differences)
         half = float(stats.t.ppf((1 + confidence) / 2, pairs - 1)) * deviation / math.sqrt(pairs)
         low, high = mean - half, mean + half
+        p = _p_value(mean, deviation / math.sqrt(pairs), pairs - 1)
         detectable = detectable_difference(deviation, pairs, confidence, power)
     return {
         "difference_mean": mean,
         "interval_low": low,
         "interval_high": high,
+        "p": p,
         "detectable": detectable,
         "confidence": confidence,
         "seeds": pairs,
     }
+
+
+def holm(values: Sequence[float | None]) -> list[float | None]:
+    """p values corrected for their number by Holm's step-down method (Holm, 1979); None stays None and counts not.
+
+    All hypotheses whose corrected value is below alpha can be rejected with a chance of at most alpha of one false
+    rejection among them, whatever their dependence.
+    """
+    order = sorted((p, place) for place, p in enumerate(values) if p is not None)
+    corrected: list[float | None] = [None] * len(values)
+    largest = 0.0
+    for rank, (p, place) in enumerate(order):
+        largest = max(largest, min(1.0, p * (len(order) - rank)))
+        corrected[place] = largest
+    return corrected
 
 
 def detectable_difference(deviation: float, pairs: int, confidence: float = 0.95, power: float = 0.8) -> float:
@@ -80,6 +98,12 @@ def detectable_difference(deviation: float, pairs: int, confidence: float = 0.95
     while lacking(upper) < 0:
         upper *= 2
     return float(optimize.brentq(lacking, 1e-9, upper)) * deviation / math.sqrt(pairs)
+
+
+def _p_value(mean: float, error: float, freedom: int) -> float:
+    if error == 0:
+        return float(mean == 0)
+    return 2 * float(stats.t.sf(abs(mean) / error, freedom))
 
 
 def _check(values: Sequence[float], baseline_values: Sequence[float], confidence: float) -> None:

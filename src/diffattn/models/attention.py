@@ -15,6 +15,7 @@ from transformers.models.llama.modeling_llama import eager_attention_forward
 from diffattn.models.compat import held_cache, update_cache
 from diffattn.models.configuration import DiffTransformerConfig
 from diffattn.models.interface import IMPLEMENTATION
+from diffattn.models.sinks import check_takes_sinks, eager_with_sinks
 from diffattn.nn import AttentionLayer, DiffAttentionV1, DiffAttentionV2, GatedAttention, SoftmaxAttention
 
 __all__ = ["DiffTransformerAttention", "build_attention"]
@@ -47,7 +48,7 @@ class DiffTransformerAttention(AttentionLayer):
         **kwargs: Any,
     ) -> tuple[Tensor, Tensor | None]:
         cache, kwargs = held_cache(cache, past_key_values, kwargs)
-        projected = self.project(hidden_states, position_embeddings)
+        projected = self.project(hidden_states, position_embeddings, kwargs.get("position_ids"))
         key, value, lam = projected.k, projected.v, projected.extra if self.MAPS == 2 else None
         if self.records_lambda and lam is not None:
             self.recorded_lambda = torch.as_tensor(lam).detach()
@@ -55,7 +56,7 @@ class DiffTransformerAttention(AttentionLayer):
             key, value = update_cache(cache, key, value, self.layer_idx, kwargs)
         native = self.config._attn_implementation == IMPLEMENTATION
         attention_interface: Callable = ALL_ATTENTION_FUNCTIONS.get_interface(
-            self.config._attn_implementation, eager_attention_forward
+            self.config._attn_implementation, eager_with_sinks if hasattr(self, "sinks") else eager_attention_forward
         )
         attn_output, attn_weights = attention_interface(
             self,
@@ -66,7 +67,7 @@ class DiffTransformerAttention(AttentionLayer):
             dropout=self.dropout if self.training else 0.0,
             scaling=self.scaling,
             sliding_window=self.window,
-            **({"diff_lambda": lam} if native else {}),
+            **self.own_arguments(attention_interface, lam),
             **kwargs,
         )
         if not native:  # engines return [..., heads * width] as well as [..., heads, width]
@@ -74,6 +75,15 @@ class DiffTransformerAttention(AttentionLayer):
             attn_output = self.combine(attn_output.reshape(shape), projected.extra)
             attn_weights = self.signed_weights(attn_weights, lam)
         return self.output(attn_output, projected.extra), attn_weights
+
+    def own_arguments(self, attention_interface: Callable, lam: Tensor | float | None) -> dict[str, Any]:
+        """Beyond what every engine takes: lambda, which only ours knows, and sinks, by transformers' name."""
+        implementation = self.config._attn_implementation
+        own: dict[str, Any] = {"diff_lambda": lam} if implementation == IMPLEMENTATION else {}
+        if hasattr(self, "sinks"):
+            check_takes_sinks(implementation or "eager", attention_interface)
+            own["s_aux"] = self.sinks
+        return own
 
     def engine_queries(self, q: Tensor) -> Tensor:
         """Queries as wide as the cached keys: `[q1, 0]` and `[0, q2]` where a key holds one for each map (V1)."""
@@ -119,20 +129,22 @@ def build_attention(config: DiffTransformerConfig, layer_idx: int) -> DiffTransf
         "output_bias": config.attention_output_bias,
         "qk_norm": config.qk_norm,
         "norm_eps": config.rms_norm_eps,
-        "rope_base": None,
+        "rope_base": None,  # the model turns queries and keys
+        "log_n_length": config.log_n_length,
         "window": config.sliding_window if sliding else None,
         "dropout": config.attention_dropout or 0.0,
     }
     layer: Any
+    lam: dict[str, Any] = {"lambda_granularity": config.lambda_granularity}
+    start = config.lambda_init_of(layer_idx)
     if config.attention == "v1":
-        own: dict[str, Any] = {
-            "lambda_init": config.lambda_init_of(layer_idx),
-            "learn_lambda": config.lambda_granularity == "layer",
-        }
-        layer = DiffSelfAttentionV1(**shared, **own, layer_idx=layer_idx, head_norm=config.head_norm)
+        layer = DiffSelfAttentionV1(**shared, **lam, lambda_init=start, layer_idx=layer_idx, head_norm=config.head_norm)
     elif config.attention == "v2":
-        layer = DiffSelfAttentionV2(**shared, lambda_bias=config.lambda_bias)
+        lam["lambda_init"] = 0.5 if start is None else start
+        layer = DiffSelfAttentionV2(**shared, **lam, lambda_bias=config.lambda_bias)
+    elif config.attention == "softmax":
+        layer = SoftmaxSelfAttention(**shared, attention_sink=config.attention_sink)
     else:
-        layer = {"softmax": SoftmaxSelfAttention, "gated": GatedSelfAttention}[config.attention](**shared)
+        layer = GatedSelfAttention(**shared)
     layer.attach(config, layer_idx)
     return layer

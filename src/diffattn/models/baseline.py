@@ -28,6 +28,8 @@ COPIED = (
     "tie_word_embeddings",
     "attention_dropout",
     "mlp_bias",
+    "rotary",
+    "log_n_length",
     "dtype",
 )
 
@@ -57,6 +59,8 @@ def variant_fields(config: PreTrainedConfig, attention: str, overrides: dict[str
     rope = getattr(config, "rope_parameters", None)
     if rope is not None:
         fields["rope_parameters"] = dict(rope)
+    if attention == "softmax":  # a sink belongs to the attention that a variant replaces
+        fields["attention_sink"] = bool(getattr(config, "attention_sink", False))
     fields |= {**_heads(config, attention), **_biases(config), **_layers(config), "attention": attention, **overrides}
     if "layer_types" not in overrides and len(set(fields["layer_types"])) == 1:
         fields["layer_types"] = fields["layer_types"][:1] * fields["num_hidden_layers"]

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any
 
 from huggingface_hub.dataclasses import strict
 from transformers import PreTrainedConfig
 
 from diffattn.models.counting import count_parameters, match_intermediate_size
+from diffattn.models.lambda_fields import check_starts, filled_granularity
+from diffattn.nn.log_n import check_log_n_length
 
 __all__ = ["VARIANTS", "DiffTransformerConfig"]
 
 VARIANTS = ("softmax", "gated", "v1", "v2")
-GRANULARITIES = {"softmax": ("none",), "gated": ("none",), "v1": ("layer", "fixed"), "v2": ("token",)}
 
 
 @strict
@@ -35,12 +35,18 @@ class DiffTransformerConfig(PreTrainedConfig):
         map_dim: D; default `hidden_size` over the heads whose values fill it.
         num_noise_heads: noise maps, H for v1 and v2, 0 for the others.
         head_norm: v1 only, the norm of each head's output.
-        lambda_init: v1 only: "schedule", a number, or a list with a number a layer.
-        lambda_granularity: v1 "layer" (learned, one a layer) or "fixed" (at lambda_init); v2 "token".
-        lambda_bias: v2 only, a bias in `lambda_proj`.
+        lambda_init: "schedule", a number, or a list with a number a layer. For v2 it is where a learned number starts,
+            or the fixed one, and "schedule" stands for 0.5.
+        lambda_granularity: as in the layers of `diffattn.nn`. v1: "layer", "fixed", "head" or "token"; v2: "token",
+            "head", "layer" or "fixed"; the first is the default.
+        lambda_bias: v2's "token" only, a bias in `lambda_proj`.
         attention_bias: biases in q, k, v and o; `attention_output_bias` overrules it for o.
         qk_norm: RMSNorm of queries and keys before the rotation (Qwen3).
         layer_types: "full_attention" or "sliding_attention" for each layer; the latter see `sliding_window` keys.
+        rotary: rotary embedding of queries and keys; False for no positions at all (NoPE).
+        log_n_length: queries are multiplied by log(n) / log(log_n_length), n the keys that they see, 2 where it is 1;
+            None leaves them as they are.
+        attention_sink: softmax only, a learned logit a query head in the softmax's denominator (gpt-oss).
         unmatched_parameters: how many more than its baseline the model has after `match_parameters=True`.
         config_version: of this format.
 
@@ -85,6 +91,9 @@ class DiffTransformerConfig(PreTrainedConfig):
     attention_bias: bool = False
     attention_output_bias: bool | None = None
     qk_norm: bool = False
+    rotary: bool = True
+    log_n_length: int | None = None
+    attention_sink: bool = False
     layer_types: list[str] | None = None
     sliding_window: int | None = None
     hidden_act: str = "silu"
@@ -107,8 +116,12 @@ class DiffTransformerConfig(PreTrainedConfig):
             raise ValueError(f"attention: expected one of {', '.join(VARIANTS)}, got {self.attention!r}")
         self._fill_geometry()
         self._check_geometry()
-        self._fill_lambda()
+        self.lambda_granularity = filled_granularity(self.attention, self.lambda_granularity)
+        check_starts(self.attention, self.lambda_granularity, self.lambda_init, self.num_hidden_layers)
         self._fill_layer_types()
+        check_log_n_length(self.log_n_length)
+        if self.attention_sink and self.attention != "softmax":
+            raise ValueError(f"attention_sink: expected False for attention={self.attention!r}, got True")
         super().__post_init__(**kwargs)
 
     @property
@@ -161,23 +174,6 @@ class DiffTransformerConfig(PreTrainedConfig):
         if self.num_noise_heads != noise:
             raise ValueError(
                 f"num_noise_heads: expected {noise} for attention={self.attention!r}, got {self.num_noise_heads}"
-            )
-
-    def _fill_lambda(self) -> None:
-        known = GRANULARITIES[self.attention]
-        self.lambda_granularity = self.lambda_granularity or known[0]
-        if self.lambda_granularity not in known:
-            raise ValueError(
-                f"lambda_granularity: expected {' or '.join(known)} for attention={self.attention!r}, "
-                f"got {self.lambda_granularity!r}"
-            )
-        if isinstance(self.lambda_init, str) and self.lambda_init != "schedule":
-            raise ValueError(f"lambda_init: expected 'schedule', a number or a list, got {self.lambda_init!r}")
-        if isinstance(self.lambda_init, list) and not all(isinstance(value, Real) for value in self.lambda_init):
-            raise ValueError(f"lambda_init: expected numbers, got {self.lambda_init!r}")
-        if isinstance(self.lambda_init, list) and len(self.lambda_init) != self.num_hidden_layers:
-            raise ValueError(
-                f"lambda_init: expected {self.num_hidden_layers} numbers, one a layer, got {len(self.lambda_init)}"
             )
 
     def _fill_layer_types(self) -> None:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from diffattn.planning.body import Model
 from diffattn.planning.comparison import matching_inner
-from diffattn.planning.families import own_attention, read_model
+from diffattn.planning.families import read_model
+from diffattn.planning.own_attention import own_attention
 
 if TYPE_CHECKING:
     from diffattn.models.configuration import DiffTransformerConfig
 
-__all__ = ["ParameterCount", "count_parameters", "match_intermediate_size"]
+__all__ = ["ParameterCount", "body_of", "count_parameters", "match_intermediate_size"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +34,7 @@ class ParameterCount:
 
 
 def count_parameters(config: DiffTransformerConfig) -> ParameterCount:
-    model = _body(config)
+    model = body_of(config)
     found = model.parameters()
     embedding, feed_forward = found["embedding"], found["feed-forward"]
     return ParameterCount(
@@ -52,8 +53,8 @@ def match_intermediate_size(variant: DiffTransformerConfig, baseline: DiffTransf
     Raises:
         ValueError: the attention alone already has more parameters than the baseline can give up.
     """
-    model = _body(variant)
-    excess = model.total - _body(baseline).total
+    model = body_of(variant)
+    excess = model.total - body_of(baseline).total
     per_unit = sum(layer.feed_forward.per_unit for layer in model.layers)
     try:
         return matching_inner(variant.intermediate_size, excess, per_unit)
@@ -61,7 +62,8 @@ def match_intermediate_size(variant: DiffTransformerConfig, baseline: DiffTransf
         raise ValueError(f"match_parameters: attention {variant.attention!r}: {error}") from error
 
 
-def _body(config: DiffTransformerConfig) -> Model:
+def body_of(config: DiffTransformerConfig) -> Model:
+    """The configuration as the planner's arithmetic takes it."""
     fields = config.to_dict()
     model = read_model(fields, "diff_transformer")
     base = model.layers[0].attention

@@ -69,6 +69,7 @@ def diffattn_attention(
     segment_ids: Tensor | None = None,
     is_causal: bool | None = None,
     output_attentions: bool | None = None,
+    s_aux: Tensor | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """An attention function of transformers.
@@ -79,6 +80,7 @@ def diffattn_attention(
         attention_mask: what `diffattn_mask` gave, or a bool `[B, 1 or H, Tq, Tk]` that holds all there is to hide.
         diff_lambda: lambda of the operator; None for ordinary attention.
         segment_ids: int `[B, Tq]`, the packed document of each token, while no earlier keys are cached.
+        s_aux: sinks of ordinary attention, `[H]`, by transformers' name.
 
     Returns:
         The heads' outputs, already combined, `[B, Tq, H, Dv]`, and the signed map `[B, H, Tq, Tk]` where
@@ -86,15 +88,22 @@ def diffattn_attention(
     """
     sight = _sight(module, key, attention_mask, sliding_window, segment_ids, is_causal)
     if diff_lambda is None:
-        out = softmax_attention(query, key, value, scale=scaling, dropout_p=dropout, **sight)
-        weights = diff_attention_weights(query, query, key, 0.0, scale=scaling, **sight) if output_attentions else None
+        out = softmax_attention(query, key, value, scale=scaling, dropout_p=dropout, sinks=s_aux, **sight)
+        signed = _softmax_map(query, key, s_aux, scale=scaling, **sight) if output_attentions else None
     else:
         q1, q2 = query[:, 0::2], query[:, 1::2]
         out = diff_attention(q1, q2, key, value, diff_lambda, scale=scaling, dropout_p=dropout, **sight)
-        weights = (
-            diff_attention_weights(q1, q2, key, diff_lambda, scale=scaling, **sight) if output_attentions else None
-        )
-    return out.transpose(1, 2), None if weights is None else weights.signed
+        maps = diff_attention_weights(q1, q2, key, diff_lambda, scale=scaling, **sight) if output_attentions else None
+        signed = None if maps is None else maps.signed
+    return out.transpose(1, 2), signed
+
+
+def _softmax_map(query: Tensor, key: Tensor, sinks: Tensor | None, **given: Any) -> Tensor:
+    """`[B, H, Tq, Tk]`; with sinks a row sums to what values of 1 would give."""
+    weights = diff_attention_weights(query, query, key, 0.0, **given).signal
+    if sinks is None:
+        return weights
+    return weights * softmax_attention(query, key, torch.ones_like(key[..., :1]), sinks=sinks, **given)
 
 
 def _sight(

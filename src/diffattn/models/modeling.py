@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,7 +18,7 @@ from transformers.masking_utils import (
 )
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
-from transformers.models.llama.modeling_llama import LlamaMLP, LlamaRMSNorm, LlamaRotaryEmbedding
+from transformers.models.llama.modeling_llama import LlamaMLP, LlamaRMSNorm
 from transformers.utils import can_return_tuple
 from transformers.utils.generic import merge_with_config_defaults
 from transformers.utils.import_utils import is_tracing
@@ -29,7 +28,9 @@ from diffattn.models.attention import DiffTransformerAttention, build_attention
 from diffattn.models.compat import CACHE, held_cache
 from diffattn.models.configuration import DiffTransformerConfig
 from diffattn.models.interface import IMPLEMENTATION
-from diffattn.nn import DiffAttentionV1, HeadNorm
+from diffattn.models.positions import rotary_embedding, same_document, token_positions
+from diffattn.nn import AttentionLayer, HeadNorm
+from diffattn.nn.lambdas import StartedLinear
 
 __all__ = ["DiffTransformerForCausalLM", "DiffTransformerModel", "DiffTransformerPreTrainedModel"]
 
@@ -79,9 +80,8 @@ class DiffTransformerPreTrainedModel(PreTrainedModel):
         super()._init_weights(module)
         if isinstance(module, HeadNorm):
             init.ones_(module.weight)
-        if isinstance(module, DiffAttentionV1) and module.learn_lambda:
-            for name in module.VECTORS:
-                init.normal_(getattr(module, name), mean=0.0, std=0.1)
+        if isinstance(module, (AttentionLayer, StartedLinear)):
+            module.reset_own(init)
 
     @contextmanager
     def record_lambda(self) -> Iterator[None]:
@@ -119,7 +119,7 @@ class DiffTransformerModel(DiffTransformerPreTrainedModel):
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size, self.padding_idx)
         self.layers = nn.ModuleList(DiffTransformerDecoderLayer(config, i) for i in range(config.num_hidden_layers))
         self.norm = LlamaRMSNorm(config.hidden_size, eps=config.rms_norm_eps)
-        self.rotary_emb = LlamaRotaryEmbedding(_rotary_config(config))
+        self.rotary_emb = rotary_embedding(config)
         self.gradient_checkpointing = False
         self.post_init()
 
@@ -144,18 +144,17 @@ class DiffTransformerModel(DiffTransformerPreTrainedModel):
             cache = DynamicCache(config=self.config)
         segments = self._segments(position_ids, attention_mask, cache)
         if position_ids is None:
-            seen = 0 if cache is None else cache.get_seq_length()
-            position_ids = (torch.arange(hidden.shape[1], device=hidden.device) + seen).unsqueeze(0)
+            position_ids = token_positions(self.config, hidden, attention_mask, cache)
         masks = self._masks(hidden, attention_mask, cache, position_ids, segments)
         if segments is not None and self.config._attn_implementation == IMPLEMENTATION:
             kwargs["segment_ids"] = segments.expand(hidden.shape[0], -1)
-        position_embeddings = self.rotary_emb(hidden, position_ids=position_ids)
+        turned = None if self.rotary_emb is None else self.rotary_emb(hidden, position_ids=position_ids)
         for layer in self.layers:
             assert isinstance(layer, DiffTransformerDecoderLayer)
             hidden = layer(
                 hidden,
                 attention_mask=masks[layer.attention_type],
-                position_embeddings=position_embeddings,
+                position_embeddings=turned,
                 position_ids=position_ids,
                 use_cache=use_cache,
                 **{CACHE: cache},
@@ -189,25 +188,9 @@ class DiffTransformerModel(DiffTransformerPreTrainedModel):
             "position_ids": position_ids,
         }
         if segments is not None and cache is not None and self.config._attn_implementation != IMPLEMENTATION:
-            given["and_mask_function"] = _same_document(segments.expand(hidden.shape[0], -1))
+            given["and_mask_function"] = same_document(segments.expand(hidden.shape[0], -1))
         makers = {"full_attention": create_causal_mask, "sliding_attention": create_sliding_window_causal_mask}
         return {kind: makers[kind](**given) for kind in set(self.config.layer_types or [])}
-
-
-def _rotary_config(config: DiffTransformerConfig) -> DiffTransformerConfig:
-    """The rotation turns the width of one map, while `head_dim` is what the attention call sees."""
-    rotary = copy.copy(config)
-    rotary.head_dim = config.map_dim
-    return rotary
-
-
-def _same_document(segments: Tensor) -> Callable:
-    last = segments.shape[1] - 1
-
-    def allowed(batch: Tensor, head: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        return segments[batch, query] == segments[batch, key.clamp(max=last)]
-
-    return allowed
 
 
 class DiffTransformerForCausalLM(DiffTransformerPreTrainedModel, GenerationMixin):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from diffattn.nn.differential import DifferentialLayer
 from diffattn.nn.head_norm import HeadNorm
@@ -29,7 +29,8 @@ class DiffAttentionV1(DifferentialLayer, LambdaV1):
         num_heads: output heads H, half of the baseline's; `map_dim` defaults to `hidden_size / (2 H)`.
         layer_idx: depth, counted from 0, for the schedule of lambda_init.
         lambda_init: a number instead of the schedule `0.8 - 0.6 exp(-0.3 layer_idx)`.
-        learn_lambda: False fixes lambda at lambda_init.
+        lambda_granularity: "layer", the paper's; "head", four vectors a head; "token", a sigmoid of a projection as in
+            V2, which starts near lambda_init; "fixed", lambda_init itself.
         head_norm: False leaves out the norm, and with it the factor (1 - lambda_init).
 
     The other arguments as in `AttentionLayer`.
@@ -45,7 +46,7 @@ class DiffAttentionV1(DifferentialLayer, LambdaV1):
         *args: Any,
         layer_idx: int = 0,
         lambda_init: float | None = None,
-        learn_lambda: bool = True,
+        lambda_granularity: str = "layer",
         head_norm: bool = True,
         norm_eps: float = 1e-5,
         **kwargs: Any,
@@ -53,16 +54,16 @@ class DiffAttentionV1(DifferentialLayer, LambdaV1):
         super().__init__(hidden_size, num_heads, *args, norm_eps=norm_eps, **kwargs)
         made: dict[str, Any] = {"device": self.q_proj.weight.device, "dtype": self.q_proj.weight.dtype}
         init = lambda_init_schedule(layer_idx) if lambda_init is None else lambda_init
-        self.add_lambda(self.map_dim, init, learn_lambda, **made)
+        self.set_lambda(init, lambda_granularity)
+        self.add_lambda(hidden_size, num_heads, self.map_dim, **made)
         self.head_norm = HeadNorm(self.value_dim, norm_eps, **made) if head_norm else None
-        self.reset_lambda()
+        self.reset_own()
 
-    def reset_parameters(self) -> None:
-        super().reset_parameters()
-        self.reset_lambda()
+    def reset_own(self, init: Any = nn.init) -> None:
+        self.reset_lambda(init)
 
     def extra(self, hidden: Tensor) -> Tensor | float:
-        return self.lambda_value()
+        return self.lambda_of(hidden)
 
     def output(self, context: Tensor, extra: Any = None) -> Tensor:
         if self.head_norm is not None:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from diffattn.nn.head_norm import HeadNorm
+from diffattn.nn.log_n import check_log_n_length, scale_by_log_n
 from diffattn.nn.rotary import RotaryEmbedding, apply_rotary
 
 __all__ = ["AttentionLayer", "Projected"]
@@ -43,6 +44,8 @@ class AttentionLayer(nn.Module):
         qk_norm: RMSNorm of each query and key vector before the rotation (as in Qwen3).
         norm_eps: of every norm in the layer.
         rope_base: of the rotary embedding, or None for no positions.
+        log_n_length: queries are multiplied by log(n) / log(log_n_length), n the keys that they see (with causal);
+            None leaves them as they are.
         window: keys that a query sees, itself included; None for all (with causal).
         dropout: on the attention weights in training.
         device, dtype: of the parameters.
@@ -74,6 +77,7 @@ class AttentionLayer(nn.Module):
         qk_norm: bool = False,
         norm_eps: float = 1e-5,
         rope_base: float | None = 10000.0,
+        log_n_length: int | None = None,
         window: int | None = None,
         dropout: float = 0.0,
         device: torch.device | str | None = None,
@@ -88,6 +92,8 @@ class AttentionLayer(nn.Module):
             raise ValueError(f"map_dim: expected an even width for rotary embedding, got {self.map_dim}")
         if not 0.0 <= dropout < 1.0:
             raise ValueError(f"dropout: expected 0 <= dropout < 1, got {dropout}")
+        check_log_n_length(log_n_length)
+        self.log_n_length = log_n_length
         self.window = window
         self.dropout = dropout
         made: dict[str, Any] = {"device": device, "dtype": dtype}
@@ -124,15 +130,30 @@ class AttentionLayer(nn.Module):
             reset = getattr(child, "reset_parameters", None)
             if callable(reset):
                 reset()
+        self.reset_own()
 
-    def project(self, hidden: Tensor, rotary: tuple[Tensor, Tensor] | None = None) -> Projected:
-        """Queries, keys, values of `hidden` `[B, T, hidden_size]`, rotated by (cos, sin), `[B or 1, T, D]` each."""
+    def reset_own(self, init: Any = nn.init) -> None:
+        """Fresh values for what the layer holds beside its projections and norms.
+
+        Args:
+            init: functions named as those of `torch.nn.init`, such as transformers', which leave loaded values alone.
+        """
+
+    def project(
+        self, hidden: Tensor, rotary: tuple[Tensor, Tensor] | None = None, positions: Tensor | None = None
+    ) -> Projected:
+        """Queries, keys, values of `hidden` `[B, T, hidden_size]`, rotated by (cos, sin), `[B or 1, T, D]` each.
+
+        `positions` `[B or 1, T]` are needed with `log_n_length` alone.
+        """
         q, k = self.q_proj(hidden), self.k_proj(hidden)
         q, k = (x.unflatten(-1, (-1, self.map_dim)) for x in (q, k))
         if self.q_norm is not None and self.k_norm is not None:
             q, k = self.q_norm(q), self.k_norm(k)
         if rotary is not None:
             q, k = apply_rotary(q, *rotary), apply_rotary(k, *rotary)
+        if self.log_n_length is not None:
+            q = scale_by_log_n(q, positions, self.log_n_length, self.window)
         v = self.v_proj(hidden).unflatten(-1, (self.num_kv_heads, self.value_dim))
         k = k.unflatten(2, (self.num_kv_heads, self.KEYS)).flatten(3)
         return Projected(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), self.extra(hidden))
@@ -166,12 +187,17 @@ class AttentionLayer(nn.Module):
         """Self-attention of `hidden` `[B, T, hidden_size]`.
 
         Args:
-            positions: int `[B or 1, T]`; default 0, 1, ...
+            positions: int `[B or 1, T]`; default 0, 1, ... With `log_n_length` a query sees position + 1 keys: let
+                them start at 0 after left padding and in each packed document.
             causal, mask, k_lengths, segment_ids: as in `diffattn.diff_attention`.
 
         Returns:
             `[B, T, hidden_size]` in the dtype of the parameters.
         """
+        if self.log_n_length is not None and not causal:
+            raise ValueError(
+                "causal: expected True with log_n_length, which counts the keys up to the query, got False"
+            )
         if positions is None:
             positions = torch.arange(hidden.shape[1], device=hidden.device)[None]
         if (
@@ -181,7 +207,7 @@ class AttentionLayer(nn.Module):
         ):
             wanted = f"[1 or {hidden.shape[0]}, {hidden.shape[1]}]"
             raise ValueError(f"positions: expected shape {wanted}, got {list(positions.shape)}")
-        projected = self.project(hidden, None if self.rotary is None else self._cos_sin(positions, hidden))
+        projected = self.project(hidden, self._cos_sin(positions, hidden), positions)
         context = self.attend(
             projected,
             causal=causal,
@@ -193,8 +219,9 @@ class AttentionLayer(nn.Module):
         )
         return self.output(context.transpose(1, 2), projected.extra)
 
-    def _cos_sin(self, positions: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        assert self.rotary is not None
+    def _cos_sin(self, positions: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor] | None:
+        if self.rotary is None:
+            return None
         wide = torch.float64 if hidden.dtype == torch.float64 else torch.float32
         cos, sin = self.rotary(positions, wide)
         return cos.to(hidden.dtype), sin.to(hidden.dtype)

@@ -11,6 +11,7 @@ from diffattn.ops.autocast import as_autocast
 from diffattn.ops.backends import reference
 from diffattn.ops.fused import fused_attention
 from diffattn.ops.masks import visible
+from diffattn.ops.sinks import attention_with_sinks, check_sinks
 from diffattn.ops.types import Backend, BackendReport, DiffWeights, Window
 from diffattn.ops.validation import check_dropout, check_scale, validate, validate_sight, validate_softmax
 
@@ -163,11 +164,14 @@ def softmax_attention(
     segment_ids: tuple[Tensor, Tensor] | None = None,
     scale: float | None = None,
     dropout_p: float = 0.0,
+    sinks: Tensor | None = None,
 ) -> Tensor:
     """Ordinary attention with the conventions and care of `diff_attention`: the baseline of every comparison.
 
     Args:
         q: `[B, H, Tq, D]`; k: `[B, Hkv, Tk, D]`; v: `[B, Hkv, Tk, Dv]`. The rest as in `diff_attention`.
+        sinks: `[H]`, finite: in each softmax of the head one more score, which no value belongs to (gpt-oss). What it
+            takes is missing from the row's weights, whose sum is then below 1.
 
     Returns:
         `[B, H, Tq, Dv]` in the dtype of `q`.
@@ -175,5 +179,8 @@ def softmax_attention(
     q, k, v = as_autocast(q, k, v)
     validate_softmax(q, k, v)
     sight = validate_sight(q, k, causal=causal, window=window, mask=mask, k_lengths=k_lengths, segment_ids=segment_ids)
-    outs = fused_attention([q], k, v, sight, check_scale(scale, q.shape[3]), check_dropout(dropout_p))
-    return outs[0].flatten(1, 2)
+    scale, dropout_p = check_scale(scale, q.shape[3]), check_dropout(dropout_p)
+    if sinks is None:
+        return fused_attention([q], k, v, sight, scale, dropout_p)[0].flatten(1, 2)
+    check_sinks(sinks, q)
+    return attention_with_sinks(q, k, v, sinks, sight, scale, dropout_p)

@@ -12,14 +12,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from diffattn.ops.tile_kernel import tile_backward, tile_forward, tiles_of
+from diffattn.ops.tile_kernel import add_sink, sink_gradient, tile_backward, tile_forward, tiles_of
 from diffattn.ops.tiles import plan
 from diffattn.ops.types import Sight
 
 __all__ = ["blockwise_attention"]
 
 
-def blockwise_attention(q: Tensor, k: Tensor, v: Tensor, sight: Sight, scale: float) -> Tensor:
+def blockwise_attention(
+    q: Tensor, k: Tensor, v: Tensor, sight: Sight, scale: float, sinks: Tensor | None = None
+) -> Tensor:
     """`softmax(q k^T scale) v` on the CPU, whatever a query may see.
 
     Args:
@@ -27,6 +29,7 @@ def blockwise_attention(q: Tensor, k: Tensor, v: Tensor, sight: Sight, scale: fl
         k, v: `[B, Hkv, Tk, W]`.
         sight: which keys a query may see; where its mask has heads, Hkv divides them, and a group is made of one or
             more such sets (the signal maps, then the noise maps).
+        sinks: `[B, Hkv, G]`, float64 for float64 queries, else float32: the score of one more key, whose value is 0.
 
     Returns:
         `[B, Hkv, G, Tq, W]` in the dtype of `q`; rows that see nothing are 0.
@@ -34,7 +37,7 @@ def blockwise_attention(q: Tensor, k: Tensor, v: Tensor, sight: Sight, scale: fl
     window = [sight.window] if isinstance(sight.window, int) else sight.window and list(sight.window)
     q_ids, k_ids = sight.segment_ids or (None, None)
     attend = _attend if torch.compiler.is_compiling() else _Attention.apply
-    out, _ = attend(q, k, v, sight.mask, sight.k_lengths, q_ids, k_ids, sight.causal, window, scale)
+    out, _ = attend(q, k, v, sinks, sight.mask, sight.k_lengths, q_ids, k_ids, sight.causal, window, scale)
     return out
 
 
@@ -43,6 +46,7 @@ def _attend(
     q: Tensor,
     k: Tensor,
     v: Tensor,
+    sinks: Tensor | None,
     mask: Tensor | None,
     k_lengths: Tensor | None,
     q_ids: Tensor | None,
@@ -56,6 +60,8 @@ def _attend(
     for block in plan(sight, q.shape[0]):
         at = (block.batch, slice(None), slice(None), block.queries)
         tile_forward(list(tiles_of(block, q, k, v, sight)), out[at], lse[at], scale)
+        if sinks is not None:
+            add_sink(out[at], lse[at], sinks[block.batch])
     return out, lse
 
 
@@ -67,6 +73,7 @@ def _attend_backward(
     q: Tensor,
     k: Tensor,
     v: Tensor,
+    sinks: Tensor | None,
     mask: Tensor | None,
     k_lengths: Tensor | None,
     q_ids: Tensor | None,
@@ -74,16 +81,23 @@ def _attend_backward(
     causal: bool,
     window: list[int] | None,
     scale: float,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     sight = _sight(q, k, mask, k_lengths, q_ids, k_ids, causal, window)
     grad = grad if grad.stride(-1) == 1 else grad.contiguous()
-    dq, dk, dv = (torch.zeros(x.shape, dtype=lse.dtype) for x in (q, k, v))
+    dq, dk, dv, dsinks = (torch.zeros(x.shape, dtype=lse.dtype) for x in (q, k, v, _or_empty(sinks, q)))
     for block in plan(sight, q.shape[0]):
         at = (block.batch, slice(None), slice(None), block.queries)
         for tile in tiles_of(block, q, k, v, sight):
             sums = (dq[at], dk[block.batch, :, tile.keys], dv[block.batch, :, tile.keys])
             tile_backward(grad[at], out[at], lse[at], tile, scale, sums)
-    return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype)
+        if sinks is not None:
+            dsinks[block.batch] += sink_gradient(grad[at], out[at], lse[at], sinks[block.batch])
+    return dq.to(q.dtype), dk.to(k.dtype), dv.to(v.dtype), dsinks
+
+
+def _or_empty(sinks: Tensor | None, q: Tensor) -> Tensor:
+    """What stands for the gradient of sinks that are not there: an operator of torch returns tensors alone."""
+    return q.new_empty(q.shape[0], 0) if sinks is None else sinks
 
 
 def _sight(
@@ -121,18 +135,22 @@ def _attend_fake(q: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
 
 
 @_attend_backward.register_fake
-def _attend_backward_fake(grad: Tensor, out: Tensor, lse: Tensor, q: Tensor, k: Tensor, v: Tensor, *others: Any) -> Any:
-    return tuple(torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k, v))
+def _attend_backward_fake(
+    grad: Tensor, out: Tensor, lse: Tensor, q: Tensor, k: Tensor, v: Tensor, sinks: Tensor | None, *others: Any
+) -> Any:
+    dsinks = torch.empty_like(_or_empty(sinks, q), dtype=lse.dtype)
+    return *(torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k, v)), dsinks
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    ctx.save_for_backward(*output, *inputs[:7])
-    ctx.rest = inputs[7:]
+    ctx.save_for_backward(*output, *inputs[:8])
+    ctx.rest = inputs[8:]
 
 
 def _derive(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Any, ...]:
     out, lse, *inputs = ctx.saved_tensors
-    return (*_Derivative.apply(grad, out, lse, *inputs, *ctx.rest), *[None] * 7)
+    dq, dk, dv, dsinks = _Derivative.apply(grad, out, lse, *inputs, *ctx.rest)
+    return dq, dk, dv, None if inputs[3] is None else dsinks, *[None] * 7
 
 
 class _Attention(torch.autograd.Function):
@@ -152,8 +170,8 @@ class _Derivative(torch.autograd.Function):
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(*inputs: Any) -> tuple[Tensor, Tensor, Tensor]:
-        out: tuple[Tensor, Tensor, Tensor] = _attend_backward(*inputs)
+    def forward(*inputs: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        out: tuple[Tensor, Tensor, Tensor, Tensor] = _attend_backward(*inputs)
         return out
 
     @staticmethod

@@ -28,7 +28,7 @@ from diffattn.ops.masks import by_group, visible, zero_unseen
 from diffattn.ops.sharing import share
 from diffattn.ops.types import Sight
 
-__all__ = ["fused_attention", "fused_cost"]
+__all__ = ["fused_attention", "fused_cost", "in_blocks", "unit_stride"]
 
 
 def fused_attention(
@@ -47,7 +47,7 @@ def fused_attention(
     """
     if 0 in (sight.q_length, sight.k_length, k.shape[0]):
         return [_nothing_seen(q, k, v).unflatten(1, (k.shape[1], -1)) for q in queries]
-    k, v, *queries = (_unit_stride(x) for x in (k, v, *queries))
+    k, v, *queries = (unit_stride(x) for x in (k, v, *queries))
     blind = sight.q_length - sight.k_length
     if sight.causal and not sight.needs_mask and blind > 0:
         seeing = replace(sight, q_length=sight.k_length)
@@ -69,12 +69,12 @@ def fused_cost(sight: Sight, device: torch.device, dropout_p: float = 0.0) -> st
     if dropout_p:
         return "builds both maps, B x H x Tq x Tk each, for dropout"
     by_position_alone = not sight.needs_mask and (device.type == "cuda" or sight.q_length >= sight.k_length)
-    if _in_blocks(device, dropout_p) or sight.same_for_all_queries or by_position_alone:
+    if in_blocks(device, dropout_p) or sight.same_for_all_queries or by_position_alone:
         return None
     return f"builds a boolean mask on {device.type}, B x Tq x Tk, or B x H x Tq x Tk where it differs by head"
 
 
-def _in_blocks(device: torch.device, dropout_p: float) -> bool:
+def in_blocks(device: torch.device, dropout_p: float) -> bool:
     return device.type in ("cpu", "meta") and not dropout_p
 
 
@@ -83,7 +83,7 @@ def _nothing_seen(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return q.new_zeros(*q.shape[:3], v.shape[3]) + sum(x[..., :0].sum() for x in (q, k, v))
 
 
-def _unit_stride(x: Tensor) -> Tensor:
+def unit_stride(x: Tensor) -> Tensor:
     """The kernels read rows without gaps; for any other layout torch would build the maps."""
     return x if x.stride(-1) == 1 or x.shape[-1] == 1 else x.contiguous()
 
@@ -95,10 +95,10 @@ def _equal_widths(
         return _folded(queries, k, v, None, scale, dropout_p)
     if not sight.needs_mask and sight.q_length == sight.k_length:
         smallest_group = min(q.shape[1] for q in queries) // k.shape[1]
-        if _in_blocks(k.device, dropout_p) and (k.shape[0] == 1 or smallest_group >= k.shape[1]):
+        if in_blocks(k.device, dropout_p) and (k.shape[0] == 1 or smallest_group >= k.shape[1]):
             return _by_key_head(queries, k, v, scale)
         return _by_member(queries, k, v, None, scale, dropout_p, causal=True)
-    if _in_blocks(k.device, dropout_p):
+    if in_blocks(k.device, dropout_p):
         return _ungroup(blockwise_attention(_group(queries, k.shape[1]), k, v, sight, scale), queries)
     if k.is_cuda and not sight.needs_mask and not dropout_p and not torch.compiler.is_compiling():
         return _lower_right(queries, k, v, scale)

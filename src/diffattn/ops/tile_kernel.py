@@ -16,7 +16,7 @@ from diffattn.ops.masks import by_group, visible
 from diffattn.ops.tiles import Block, Kind, Piece
 from diffattn.ops.types import Sight
 
-__all__ = ["Tile", "tile_backward", "tile_forward", "tiles_of"]
+__all__ = ["Tile", "add_sink", "sink_gradient", "tile_backward", "tile_forward", "tiles_of"]
 
 _kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _kernel_backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
@@ -114,6 +114,23 @@ def _forward(tile: Tile, out: Tensor, lse: Tensor, scale: float) -> None:
         part, part_lse = _kernel(q, call.k, call.v, 0.0, tile.causal, attn_mask=call.bias, scale=scale)
         out[call.at] = part.view(out[call.at].shape)
         lse[call.at] = part_lse.view(lse[call.at].shape)
+
+
+def add_sink(out: Tensor, lse: Tensor, sinks: Tensor) -> None:
+    """Joins a block with one more key a head, whose score is `sinks` `[b, Hkv, G]` and whose value is 0.
+
+    `tile_backward` takes the joined output and log-sum-exp as they are.
+    """
+    joined = torch.logaddexp(lse, sinks.unsqueeze(-1))
+    out.mul_(torch.exp(lse - joined).unsqueeze(-1))
+    lse.copy_(joined)
+
+
+def sink_gradient(grad: Tensor, out: Tensor, lse: Tensor, sinks: Tensor) -> Tensor:
+    """The gradient of `sinks` by one block, `[b, Hkv, G]`: minus the sink's weight times grad . out, summed."""
+    # An output of 0 adds nothing: that of a row that sees nothing, where the gradient may be NaN.
+    pull = (grad.to(lse.dtype) * out).masked_fill(out == 0, 0.0).sum(-1)
+    return -(torch.exp(sinks.unsqueeze(-1) - lse) * pull).sum(-1)
 
 
 def tile_backward(grad: Tensor, out: Tensor, lse: Tensor, tile: Tile, scale: float, sums: tuple[Tensor, ...]) -> None:

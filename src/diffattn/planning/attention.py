@@ -47,8 +47,8 @@ class Attention:
         map_dim: width of one map's query and key.
         value_dim: width of a value and of an output head.
         gate: whether a sigmoid gate, as wide as the heads' output, multiplies it.
-        lam: where lambda comes from: None (there is none, or it is fixed), "layer" (four vectors of `map_dim`) or
-            "token" (a projection of the token).
+        lam: where lambda comes from: None (there is none, or it is fixed), "layer" (four vectors of `map_dim`), "head"
+            (four a head), "number" (one), "numbers" (one a head) or "token" (a projection of the token).
         lam_bias: whether that projection has a bias.
         head_norm: whether each head's output is normed, with a weight of `value_dim`.
         query_bias, key_bias, value_bias, output_bias: which projections have a bias.
@@ -80,7 +80,14 @@ class Attention:
     def parameters(self) -> dict[str, int]:
         """Parameters of one layer by component; what is not there is left out."""
         found = self._latent_projections() if self.latent else self._projections()
-        lam = {None: 0, "layer": 4 * self.map_dim, "token": self.heads * (self.width + self.lam_bias)}
+        lam = {
+            None: 0,
+            "layer": 4 * self.map_dim,
+            "head": 4 * self.map_dim * self.heads,
+            "number": 1,
+            "numbers": self.heads,
+            "token": self.heads * (self.width + self.lam_bias),
+        }
         norms = {None: 0, "head": 2, "all": self.maps + self.keys}
         found |= {
             "gate": self.gate * self.heads * self.value_dim * (self.width + self.query_bias),
@@ -165,7 +172,8 @@ def variant(base: Attention, name: str) -> Attention:
 
     Args:
         base: an ordinary one.
-        name: one of `VARIANTS`. "v1" halves the heads and doubles the width of the values; "v2" doubles the maps.
+        name: one of `VARIANTS`. "v1" halves the heads and doubles the width of the values; "v2" doubles the maps. Sinks
+            belong to ordinary attention: the others have none.
 
     Raises:
         ValueError: an unknown name, or heads that V1 cannot pair.
@@ -174,6 +182,7 @@ def variant(base: Attention, name: str) -> Attention:
         raise ValueError(f"base: expected ordinary attention to derive {name} from, got {base.name}")
     if name == "softmax":
         return base
+    base = replace(base, sinks=False)
     if name == "gated":
         return replace(base, name=name, gate=True)
     if name == "v2":

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from diffattn.planning import mixtures
-from diffattn.planning.attention import Attention, Latent, variant
+from diffattn.planning.attention import Attention, Latent
 from diffattn.planning.body import FeedForward, Layer, Model
 from diffattn.planning.fields import Fields
 
-__all__ = ["FAMILIES", "own_attention", "read_model"]
+__all__ = ["FAMILIES", "read_model"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +130,7 @@ def _attention(fields: Fields, family: Family) -> Attention:
         map_dim=dim,
         value_dim=dim,
         qk_norm="head" if fields.flag("qk_norm") else family.qk_norm,
-        sinks=family.sinks,
+        sinks=family.sinks or (fields.kind == "diff_transformer" and fields.flag("attention_sink")),
         **_biases(fields, family),
     )
 
@@ -204,33 +204,3 @@ def _notes(fields: Fields) -> tuple[str, ...]:
     if fields.nested:
         notes.append("Counted is the language part (text_config) alone.")
     return tuple(notes)
-
-
-def own_attention(config: Mapping[str, Any], base: Attention) -> Attention | None:
-    """The differential attention that the configuration itself has, or None where it is ordinary."""
-    fields = Fields(config)
-    kind = fields.kind
-    if kind == "motif":
-        return _grouped(fields, base)
-    if kind == "diffllama":  # V1 with a norm that has no weight
-        return replace(variant(base, "v1"), head_norm=False)
-    if fields.own_attention == "softmax":
-        return None
-    own = variant(base, fields.own_attention)
-    if own.name == "v1":
-        learned = fields.get("lambda_granularity", "layer") == "layer"
-        return replace(own, lam="layer" if learned else None, head_norm=fields.flag("head_norm", default=True))
-    return replace(own, lam_bias=own.name == "v2" and fields.flag("lambda_bias"))
-
-
-def _grouped(fields: Fields, base: Attention) -> Attention:
-    """Grouped differential attention (arXiv:2510.06949): noise maps shared by several heads, values of double width."""
-    return replace(
-        base,
-        name="grouped",
-        maps=base.heads + fields.count("num_noise_heads"),
-        values=base.keys // 2,
-        value_dim=2 * base.map_dim,
-        lam="layer",
-        head_norm=True,
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from diffattn.planning.kinds import ENCODERS, EXPERT_FIELDS, NOT_SOFTMAX, OTHER_LAYERS, STATE_SPACE_FIELDS
@@ -74,6 +74,19 @@ class Fields:
         if not isinstance(value, bool):
             raise ValueError(f"{name}: expected true or false, got {_short(value)}")
         return value
+
+    def choice(self, name: str, known: Sequence[str]) -> str:
+        """One of the names; the first where the configuration says nothing.
+
+        Raises:
+            ValueError: it is something else.
+        """
+        value = self._config.get(name)
+        if value is None:
+            return known[0]
+        if value not in known:
+            raise ValueError(f"{name}: expected {', '.join(known[:-1])} or {known[-1]}, got {_short(value)}")
+        return str(value)
 
     def entries(self, name: str, kind: type, length: int | None = None) -> list[Any] | None:
         """A list of entries of one kind, or None where the configuration has none.

@@ -8,11 +8,12 @@ from typing import Any
 from diffattn.planning.body import Model
 from diffattn.planning.comparison import LABELS, comparison
 from diffattn.planning.cost import TOKENS_A_PARAMETER, alternatives, break_even, training_cost
-from diffattn.planning.families import own_attention, read_model
+from diffattn.planning.families import read_model
 from diffattn.planning.figures import bounds, decode, sizes
 from diffattn.planning.floor import noise_floor
 from diffattn.planning.flops import training_flops
 from diffattn.planning.integration import fields_to_change, is_expressible
+from diffattn.planning.own_attention import own_attention
 from diffattn.planning.published import nearest_retrieval
 from diffattn.planning.request import PlanRequest
 from diffattn.planning.sample_size import difference_shown, paired_losses, pairs_needed, tokens_needed

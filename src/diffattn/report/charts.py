@@ -1,7 +1,8 @@
-"""Charts of measured points with intervals over the lines that a theory gives, and dots by name."""
+"""Charts of measured points with intervals over lines (a theory's, or a log's with its band)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,28 +11,46 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from diffattn.report.drawing import Palette
+from diffattn.report.drawing import Palette, stand_alone
 from diffattn.report.svg import DASHES
 from diffattn.report.wording import quantity
 
-__all__ = ["Axis", "Curve", "Dots", "draw_curves", "draw_dots", "short"]
+__all__ = ["Axis", "Curve", "Point", "draw_curves", "ends", "short"]
 
-_WIDTH, _HEIGHT, _DOT_HEIGHT = 4.5, 2.9, 0.34
-_POINTS = "osD^vP"
+_WIDTH, _HEIGHT, _LEGEND_ROW = 4.5, 2.9, 0.2
+_POINTS = "osD^vPX*"
 
 Point = tuple[float, float, float | None, float | None]
+Span = tuple[float, float, float]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """One series: `points` measured as (x, value, low, high), the `line` of the theory as (x, value), its colour's
-    `index`. Points without an interval have None for its ends.
+    """One series: `points` measured as (x, value, low, high), a `line` as (x, value), such as that of the theory, a
+    `band` as (x, low, high), its colour's `index`. Points without an interval have None for its ends; NaN in the line
+    or the band is a gap.
     """
 
     name: str
     index: int
     points: Sequence[Point]
     line: Sequence[tuple[float, float]] = ()
+    band: Sequence[Span] = ()
+
+    @property
+    def places(self) -> list[float]:
+        """Where the values stand."""
+        return [point[0] for point in self.points] or [point[0] for point in self.line]
+
+    @property
+    def values(self) -> list[float]:
+        """Those of the points, where there are none those of the line."""
+        return [point[1] for point in self.points] or [point[1] for point in self.line]
+
+    @property
+    def breaks_off(self) -> bool:
+        """Whether it is a log that ends in NaN after something finite; where it does, a cross is drawn."""
+        return any(map(math.isfinite, self.values)) and not math.isfinite(self.values[-1])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,19 +74,11 @@ class Axis:
     marks: Sequence[tuple[float, str]] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Dots:
-    """A panel of dots by name: `points` as (value, low, high), None where there is nothing to show."""
-
-    label: str
-    points: Sequence[tuple[float, float | None, float | None] | None]
-
-
 def draw_curves(palette: Palette, title: str, curves: Sequence[Curve], x: Axis, y: Axis) -> Figure:
-    """The curves, the theory's lines below the measured points; call it with the palette's style in force."""
-    figure = Figure(
-        figsize=(_WIDTH * 1.35, _HEIGHT * 1.45) if palette.paper else (_WIDTH, _HEIGHT), layout="constrained"
-    )
+    """The curves, their lines below the measured points; call it with the palette's style in force."""
+    legend = _LEGEND_ROW * ((len(curves) + 1) // 2)
+    size = (_WIDTH * 1.35, _HEIGHT * 1.35 + legend) if palette.paper else (_WIDTH, _HEIGHT)
+    figure = Figure(figsize=size, layout="constrained")
     axes = figure.add_subplot()
     for curve in curves:
         _curve(axes, palette, curve, y.log)
@@ -75,43 +86,19 @@ def draw_curves(palette: Palette, title: str, curves: Sequence[Curve], x: Axis, 
     if y.level is not None:
         axes.axhline(y.level, color=palette.ink, linewidth=0.9)
     for at, words in x.marks:
-        axes.axvline(at, color=palette.ink, linewidth=0.8, linestyle=":")
-        axes.annotate(
-            words,
-            (at, 1),
-            xycoords=("data", "axes fraction"),
-            xytext=(2, -2),
-            textcoords="offset points",
-            rotation=90,
-            va="top",
-            fontsize=8,
-            color=palette.ink,
-        )
+        _mark(axes, palette, at, words, curves)
     _alone(figure, axes, palette, title, len(curves))
     return figure
 
 
-def draw_dots(palette: Palette, title: str, names: Sequence[str], panels: Sequence[Dots]) -> Figure:
-    """A row for each name, a panel beside another for each measure, on logarithmic axes."""
-    height = 0.9 + _DOT_HEIGHT * len(names)
-    figure = Figure(figsize=(_WIDTH * 1.75, height) if palette.paper else (_WIDTH * 1.45, height), layout="constrained")
-    grid = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    places = range(len(names))
-    for axes, panel in zip(grid, panels, strict=True):
-        for place, point in zip(places, panel.points, strict=True):
-            if point is not None:
-                _dot(axes, palette, place, *point)
-        axes.set_xscale("log")
-        axes.margins(x=0.12)
-        axes.set_xlabel(panel.label)
-        axes.xaxis.set_minor_formatter(NullFormatter())
-        axes.xaxis.set_major_locator(LogLocator(numticks=4))
-        axes.xaxis.set_major_formatter(FuncFormatter(short))
-        axes.set_yticks(list(places), list(names))
-        axes.set_ylim(len(names) - 0.5, -0.5)
-    if palette.paper:
-        figure.suptitle(title, x=0.01, ha="left", fontsize=11, color=palette.ink)
-    return figure
+def ends(title: str, curves: Sequence[Curve]) -> str:
+    """What the curves show, in words: where each begins and ends."""
+    said = []
+    for curve in curves:
+        if seen := [value for value in curve.values if math.isfinite(value)]:
+            broken = ", where it breaks off" if curve.breaks_off else ""
+            said.append(f"{curve.name} goes from {quantity(seen[0], 3)} to {quantity(seen[-1], 3)}{broken}")
+    return f"{title}: {'; '.join(said)}."
 
 
 def short(value: float, _: object = None) -> str:
@@ -126,8 +113,14 @@ def _curve(axes: Axes, palette: Palette, curve: Curve, log: bool) -> None:
     colour = palette.series[curve.index % len(palette.series)]
     dashes = DASHES[curve.index % len(DASHES)]
     line: Any = (0, dashes) if dashes else "-"
+    if curve.band:
+        places, lowest, highest = zip(*curve.band, strict=True)
+        axes.fill_between(places, lowest, highest, color=colour, alpha=0.18, linewidth=0)
     if curve.line:
         axes.plot(*zip(*curve.line, strict=True), color=colour, linewidth=1.4, linestyle=line)
+    if curve.breaks_off:
+        last = [point for point in curve.line if math.isfinite(point[1])][-1:]
+        axes.plot(*zip(*last, strict=True), "x", color=colour, markersize=8, markeredgewidth=2)
     xs, ys, below, above = [], [], [], []
     for x, value, low, high in curve.points:
         if log and value <= 0:
@@ -136,24 +129,29 @@ def _curve(axes: Axes, palette: Palette, curve: Curve, log: bool) -> None:
         ys.append(value)
         below.append(max(value - low, 0.0) if low is not None else 0.0)
         above.append(max(high - value, 0.0) if high is not None else 0.0)
-    marker = _POINTS[curve.index % len(_POINTS)]
+    marker = _POINTS[curve.index % len(_POINTS)] if curve.points else ""
     look: dict[str, Any] = {"fmt": marker, "color": colour, "markersize": 4, "elinewidth": 1.1, "capsize": 2}
     axes.errorbar(xs, ys, [below, above], **look)
     axes.plot([], [], marker=marker, markersize=4, color=colour, linewidth=1.4, linestyle=line, label=curve.name)
 
 
-def _dot(axes: Axes, palette: Palette, place: int, value: float, low: float | None, high: float | None) -> None:
-    colour = palette.series[1]
-    if low is not None and high is not None:
-        axes.plot([low, high], [place, place], color=colour, linewidth=1.4)
-    axes.plot([value], [place], "o", color=colour, markersize=5)
+def _mark(axes: Axes, palette: Palette, at: float, words: str, curves: Sequence[Curve]) -> None:
+    """A line with its words at that end of it which is farther from the curves."""
+    drawn = [[*zip(curve.places, curve.values, strict=True)] for curve in curves if curve.values]
+    near = [min(curve, key=lambda point: abs(point[0] - at))[1] for curve in drawn]
+    axes.autoscale_view()  # limits that are not known yet would place the curves wrongly
+    to_axes = axes.transData - axes.transAxes
+    low = sum(to_axes.transform((at, value))[1] > 0.5 for value in near) > len(near) / 2
+    axes.axvline(at, color=palette.ink, linewidth=0.8, linestyle=":")
     axes.annotate(
-        quantity(value, 3),
-        (value, place),
-        xytext=(0, 5),
+        words,
+        (at, 0 if low else 1),
+        xycoords=("data", "axes fraction"),
+        xytext=(2, 3 if low else -2),
         textcoords="offset points",
-        ha="center",
-        fontsize=8,
+        rotation=90,
+        va="bottom" if low else "top",
+        fontsize=9,
         color=palette.ink,
     )
 
@@ -191,9 +189,9 @@ def _length(length: float) -> str:
 
 def _alone(figure: Figure, axes: Axes, palette: Palette, title: str, curves: int) -> None:
     """Title and legend, which a page has beside the drawing."""
+    stand_alone(figure, palette, title)
     if not palette.paper:
         return
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11, color=palette.ink)
     figure.legend(
         *axes.get_legend_handles_labels(),
         loc="outside lower left",

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from diffattn.report.svg import INK, LINE, SERIES, STYLE, legend_entry, to_svg
 
-__all__ = ["KINDS", "PAGE", "PAPER", "Drawing", "Palette"]
+__all__ = ["KINDS", "PAGE", "PAPER", "Drawing", "Palette", "stand_alone"]
 
 #: What kinds of file a drawing is written as.
 KINDS = ("png", "svg")
@@ -46,7 +46,7 @@ PAGE = Palette(ink=INK, line=LINE, series=SERIES, paper=False)
 PAPER = Palette(
     ink="#1b1f24",
     line="#b9c2cc",
-    series=("#3d4650", "#0b62c4", "#c2410c", "#15803d", "#8a2be2", "#a3195b"),
+    series=("#3d4650", "#0b62c4", "#c2410c", "#15803d", "#8a2be2", "#a3195b", "#7a5c00", "#0e7490"),
     paper=True,
 )
 
@@ -61,6 +61,7 @@ class Drawing:
         alt: what it shows, in words.
         legend: names of the series in it, with their index in the palette.
         draw: makes the figure in the colours of a palette.
+        pieces: for a page, the same in figures of their own, which flow into as many columns as there is room for.
     """
 
     name: str
@@ -69,12 +70,16 @@ class Drawing:
     alt: str
     legend: tuple[tuple[str, int], ...]
     draw: Callable[[Palette], Figure]
+    pieces: tuple[Callable[[Palette], Figure], ...] = ()
 
     @property
     def svg(self) -> str:
-        """The `svg` element for a page; its ids start with `name`."""
+        """The `svg` element for a page, or a `div` of several; its ids start with `name`."""
         with matplotlib.rc_context(PAGE.style | {"svg.hashsalt": self.name}):
-            return to_svg(self.draw(PAGE), self.name)
+            if not self.pieces:
+                return to_svg(self.draw(PAGE), self.name)
+            found = [to_svg(piece(PAGE), f"{self.name}-{place}") for place, piece in enumerate(self.pieces)]
+        return f'<div class="pieces">\n{"".join(found)}</div>'
 
     @property
     def entries(self) -> list[dict[str, Any]]:
@@ -86,6 +91,12 @@ class Drawing:
         with matplotlib.rc_context(PAPER.style | {"svg.hashsalt": self.name}):
             figure = self.draw(PAPER)
             return {f"{self.name}.{kind}": _saved(figure, kind) for kind in KINDS}
+
+
+def stand_alone(figure: Figure, palette: Palette, title: str) -> None:
+    """Gives a figure for a file the title that a page has beside it."""
+    if palette.paper:
+        figure.suptitle(title, x=0.01, ha="left", fontsize=11, color=palette.ink)
 
 
 def _saved(figure: Figure, kind: str) -> bytes:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from diffattn.report.wording import bytes_text, decimals_for, finite, join_words, number, signed, variant_name
+from diffattn.report.wording import (
+    MISSING,
+    bytes_text,
+    decimals_for,
+    duration,
+    finite,
+    join_words,
+    number,
+    signed,
+    variant_name,
+)
 
 __all__ = ["Interval", "facts", "intervals", "pairs"]
 
@@ -46,16 +56,18 @@ def _interval(entry: dict[str, Any]) -> Interval:
         "measure": f"{split} {entry.get('unit', '')}",
         "mean": signed(mean or 0.0, decimals),
         "interval": f"{signed(low or 0.0, decimals)} to {signed(high or 0.0, decimals)}" if known else "none: one seed",
-        "detectable": number(smallest, 2) if smallest else "–",  # noqa: RUF001
+        "detectable": number(smallest, 2) if smallest else MISSING,
         "seeds": str(entry.get("seeds", "")),
     }
 
 
 def _run(results: dict[str, Any]) -> list[tuple[str, str]]:
     seeds = ", ".join(map(str, results.get("seeds") or ()))
+    seconds = finite(results.get("seconds"))
     matched = {True: "matched", False: "not matched"}.get(results.get("match_parameters"))  # type: ignore[arg-type]
     found = [
         ("created", results.get("created")),
+        ("time taken", None if seconds is None else duration(seconds)),
         ("preset", results.get("preset")),
         ("seeds", seeds),
         ("variants", ", ".join(map(str, results.get("variants") or ()))),
@@ -113,10 +125,14 @@ def _label(name: Any) -> str:
 
 def _value(name: Any, value: Any) -> str:
     """The value as stored, but bytes in MiB and whole numbers with thousands separated (a seed is a name)."""
+    if isinstance(value, dict):
+        return ", ".join(f"{_label(key)} {_value(key, entry)}" for key, entry in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(_value(name, entry) for entry in value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int) and name != "seed":
         return bytes_text(value) if str(name).endswith("_bytes") else f"{value:,}"
-    if value is None:
-        return "–"  # noqa: RUF001
+    if value is None or (isinstance(value, float) and finite(value) is None):
+        return MISSING
     return str(value)

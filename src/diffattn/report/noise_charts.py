@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from diffattn.report.charts import Axis, Curve, Dots, draw_curves, draw_dots
+from diffattn.report.charts import Axis, Curve, draw_curves, ends
+from diffattn.report.dots import Dots, draw_dots
 from diffattn.report.drawing import Drawing
 from diffattn.report.noise_rows import SWEEPS, closed, find, measure, method_name, rows_of, value
 from diffattn.report.wording import as_given, finite, quantity
@@ -167,7 +168,7 @@ def _drawing(results: Results, chart: _Chart) -> Drawing | None:
         name=chart.name,
         title=chart.title,
         caption=f"{chart.caption} Points: measured, with 95% intervals; lines: the closed form.",
-        alt=_alt(chart.title, curves),
+        alt=ends(chart.title, curves),
         legend=tuple((curve.name, curve.index) for curve in curves),
         draw=partial(draw_curves, title=chart.title, curves=curves, x=x, y=chart.y),
     )
@@ -200,14 +201,6 @@ def _marks(results: Results, name: str) -> list[tuple[float, str]]:
     return [(best["lambda"], "")] if name == "lambda" and best else []
 
 
-def _alt(title: str, curves: list[Curve]) -> str:
-    ends = [
-        f"{curve.name} goes from {quantity(curve.points[0][1], 3)} to {quantity(curve.points[-1][1], 3)}"
-        for curve in curves
-    ]
-    return f"{title}: {'; '.join(ends)}."
-
-
 def _controls(results: Results) -> Drawing | None:
     controls = rows_of(results, "controls")
     if not controls:
@@ -227,6 +220,7 @@ def _controls(results: Results) -> Drawing | None:
         alt=f"{title}: signal-to-noise per position is {', '.join(said)}.",
         legend=(),
         draw=partial(draw_dots, title=title, names=names, panels=panels),
+        pieces=tuple(partial(draw_dots, title=title, names=names, panels=(panel,)) for panel in panels),
     )
 
 

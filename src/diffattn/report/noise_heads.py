@@ -6,11 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
-
-from diffattn.report.drawing import Drawing, Palette
+from diffattn.report.drawing import Drawing
+from diffattn.report.heat import Frame, Grid, draw_heat
 from diffattn.report.noise_tables import NoiseTable
 from diffattn.report.wording import MISSING, as_given, finite, join_words, quantity
 
@@ -58,7 +55,6 @@ _MAPS = {
     ),
     "correlation": ("Correlation of the two maps' noise", "Only what both maps have in common can be subtracted."),
 }
-_CELL, _MOST_SHOWN = 0.42, 16
 
 
 def head_table(rows: Sequence[Row]) -> NoiseTable:
@@ -164,7 +160,7 @@ def _map(rows: Sequence[Row], name: str, length: int) -> Drawing | None:
         caption=f"{caption} A row is a layer, a column a head; the fuller the colour, the larger; red is below 0.",
         alt=_alt(title, cells),
         legend=(),
-        draw=partial(_draw, title=title, cells=cells),
+        draw=partial(draw_heat, title=title, frame=_frame(cells), grids=(_grid(cells),)),
     )
 
 
@@ -174,30 +170,12 @@ def _alt(title: str, cells: dict[tuple[int, int], float]) -> str:
     return f"{title}: largest in {join_words(said)}."
 
 
-def _draw(palette: Palette, title: str, cells: dict[tuple[int, int], float]) -> Figure:
-    layers, heads = (1 + max(place[axis] for place in cells) for axis in (0, 1))
-    size = (max(3.0, 1.0 + _CELL * heads), max(1.6, 1.0 + _CELL * layers))
-    figure = Figure(figsize=size, layout="constrained")
-    axes = figure.add_subplot()
-    _fill(axes, palette, cells, shown=heads <= _MOST_SHOWN)
-    axes.set_xlim(-0.5, heads - 0.5)
-    axes.set_ylim(layers - 0.5, -0.5)
-    axes.grid(visible=False)
-    for ticks, number, label in ((axes.set_xticks, heads, "head"), (axes.set_yticks, layers, "layer")):
-        places = range(0, number, max(1, number // 12))
-        ticks(list(places), [str(place + 1) for place in places])
-        (axes.set_xlabel if label == "head" else axes.set_ylabel)(label)
-    if palette.paper:
-        figure.suptitle(title, x=0.01, ha="left", fontsize=11, color=palette.ink)
-    return figure
-
-
-def _fill(axes: Axes, palette: Palette, cells: dict[tuple[int, int], float], shown: bool) -> None:
-    """A cell's colour is one of the palette's, thinned by its value, so that it suits light and dark pages."""
+def _frame(cells: dict[tuple[int, int], float]) -> Frame:
+    layers, heads = ([str(one + 1) for one in range(1 + max(place[axis] for place in cells))] for axis in (0, 1))
     largest = max(abs(found) for found in cells.values()) or 1.0
-    for (layer, head), found in cells.items():
-        colour = palette.series[1 if found >= 0 else 2]
-        corner = (head - 0.5, layer - 0.5)
-        axes.add_patch(Rectangle(corner, 1, 1, facecolor=colour, alpha=0.7 * abs(found) / largest, linewidth=0))
-        if shown:
-            axes.text(head, layer, f"{found:.2f}", ha="center", va="center", fontsize=7, color=palette.ink)
+    return Frame(row_label="layer", rows=layers, column_label="head", columns=heads, high=largest)
+
+
+def _grid(cells: dict[tuple[int, int], float]) -> Grid:
+    layers, heads = (range(1 + max(place[axis] for place in cells)) for axis in (0, 1))
+    return Grid(title="", values=[[cells.get((layer, head)) for head in heads] for layer in layers])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,10 @@ import jinja2
 from markupsafe import Markup
 
 from diffattn.errors import UserError
+from diffattn.report.wording import MISSING
 from diffattn.storage import write_text
 
-__all__ = ["render_page", "write_page"]
+__all__ = ["render_page", "worded", "write_page"]
 
 
 def render_page(template: str, **values: Any) -> str:
@@ -27,7 +29,14 @@ def render_page(template: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(template).render(style=Markup(_packaged("style.css")), markup=Markup, **values)
+    shared = {"style": Markup(_packaged("style.css")), "markup": Markup, "worded": worded}
+    return environment.get_template(template).render(**shared, **values)
+
+
+def worded(rows: Sequence[Sequence[str]]) -> list[bool]:
+    """For each column of a table of equally long rows, whether most of what it holds is words, not numbers."""
+    columns = ([cell for cell in column if cell not in ("", MISSING)] for column in zip(*rows, strict=True))
+    return [2 * sum(cell[0].isalpha() for cell in column) > len(column) for column in columns]
 
 
 def write_page(page: str, path: Path) -> None:

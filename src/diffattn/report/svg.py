@@ -13,7 +13,10 @@ from matplotlib.figure import Figure
 __all__ = ["DASHES", "INK", "LINE", "SERIES", "STYLE", "legend_entry", "to_svg"]
 
 #: Line patterns in points, so that lines can be told apart without colour; the page's legend draws them too.
-DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2), (1.5, 1.5), (6, 2, 1.5, 2), (9, 3), (3, 1))
+DASHES: tuple[tuple[float, ...], ...] = (
+    *((), (5, 2), (1.5, 1.5), (6, 2, 1.5, 2)),
+    *((9, 3), (3, 1), (8, 2, 1.5, 2, 1.5, 2), (2, 4)),
+)
 #: Stand-ins that matplotlib draws with; `to_svg` turns each into a variable of the page.
 INK, LINE = "#a100f0", "#a100f1"
 SERIES = tuple(f"#a1000{index}" for index in range(len(DASHES)))
@@ -67,6 +70,7 @@ def _inline(svg: str, name: str) -> str:
         (r'href="#', f'href="#{name}-'),
         (r"url\(#", f"url(#{name}-"),
         (r"font:\s*([\d.]+px)[^;\"]*", r"font-size: \1"),
+        (r"font-family:[^;\"]*;\s*", ""),
         (r'(<svg [^>]*?)width="[^"]*"', r"\1"),
         (r'(<svg [^>]*?)height="[^"]*"', r'\1aria-hidden="true"'),
         (re.escape(INK), "var(--ink)"),

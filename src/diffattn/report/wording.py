@@ -12,6 +12,7 @@ __all__ = [
     "bytes_text",
     "count",
     "decimals_for",
+    "duration",
     "finite",
     "join_words",
     "number",
@@ -23,7 +24,16 @@ __all__ = [
 
 #: What stands where nothing was measured.
 MISSING = "\N{EN DASH}"
-_NAMES = {"softmax": "softmax", "gated": "gated", "v1": "V1", "v2": "V2"}
+_NAMES = {
+    "softmax": "softmax",
+    "gated": "gated",
+    "logn": "log-n",
+    "sink": "sink",
+    "wide": "wide softmax",
+    "v1": "V1",
+    "v1-no-norm": "V1 without norm",
+    "v2": "V2",
+}
 
 
 def variant_name(variant: str) -> str:
@@ -104,6 +114,16 @@ def join_words(words: Sequence[str], last: str = "and") -> str:
     if len(words) < 2:
         return "".join(words)
     return f"{', '.join(words[:-1])} {last} {words[-1]}"
+
+
+def duration(seconds: float) -> str:
+    """A time as a person says it: 4.2 s, 14 min 3 s, 1 h 12 min."""
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
 
 
 def _decimals(value: float, digits: int) -> int:

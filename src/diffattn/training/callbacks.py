@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -36,15 +37,25 @@ class Recorder(TrainerCallback):
         settings: of the training.
         model: asked for `record_lambda` and `lambda_statistics`, where it has them.
         seconds: already spent on steps, before a resume.
+        watch: called with the model after each step that is logged; what it returns is kept with the entry. Its time
+            is not counted.
     """
 
-    def __init__(self, settings: TrainingSettings, model: PreTrainedModel, seconds: float = 0.0) -> None:
+    def __init__(
+        self,
+        settings: TrainingSettings,
+        model: PreTrainedModel,
+        seconds: float = 0.0,
+        watch: Callable[[PreTrainedModel], dict[str, Any]] | None = None,
+    ) -> None:
         self.seconds = seconds
         self._settings = settings
         self._model = model
+        self._watch = watch
         self._started: float | None = None
         self._recording = ExitStack()
         self._lambda: list[dict[str, float] | None] | None = None
+        self._watched: dict[str, Any] | None = None
         self._logged = (0, seconds)
 
     def on_train_begin(
@@ -70,9 +81,10 @@ class Recorder(TrainerCallback):
                 self._lambda = self._model.lambda_statistics()
         self._recording.close()
         if (control.should_log or control.should_save) and self._started is not None:
-            now = self._now()
-            self.seconds += now - self._started
-            self._started = now
+            self.seconds += self._now() - self._started
+            if control.should_log and self._watch is not None:
+                self._watched = self._watch(self._model)
+            self._started = self._now()
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Complete the entry that the Trainer has just put into its history."""
@@ -85,6 +97,7 @@ class Recorder(TrainerCallback):
         entry["tokens"] = state.global_step * self._settings.tokens_per_step
         entry["tokens_per_second"] = tokens / max(self.seconds - seconds, 1e-9)
         entry["lambda"] = _by_layer(self._lambda)
+        entry["watched"] = self._watched
 
     def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Stop the clock: the next step starts it again."""
@@ -168,11 +181,14 @@ class ProgressBar(TrainerCallback):
 
 def curves(history: list[dict[str, Any]]) -> dict[str, Any]:
     """The log as columns: step, tokens, loss (mean since the entry before), gradient norm and learning rate of
-    the step, tokens a second, and lambda, None or {"mean", "min", "max"}, each a list of layers for each entry."""
+    the step, tokens a second; lambda, None or {"mean", "min", "max"}, each a list of layers for each entry; and what
+    was watched, None or a list by name."""
     entries = [entry for entry in history if "loss" in entry]
     columns: dict[str, Any] = {name: [entry.get(key) for entry in entries] for key, name in _NAMES.items()}
     recorded = [entry["lambda"] for entry in entries if entry.get("lambda")]
     columns["lambda"] = {key: [entry[key] for entry in recorded] for key in _LAMBDA} if recorded else None
+    watched = [entry["watched"] for entry in entries if entry.get("watched")]
+    columns["watched"] = {key: [entry[key] for entry in watched] for key in watched[0]} if watched else None
     return columns
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from logging import CRITICAL, getLogger
 from pathlib import Path
+from typing import Any
 
 import torch
 import transformers
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import AdamW
 from torch.optim.lr_scheduler import LambdaLR
 from transformers import PreTrainedModel, Trainer, TrainingArguments
@@ -19,7 +20,7 @@ from diffattn.training.loss import next_token_loss
 from diffattn.training.order import OrderedBlocks
 from diffattn.training.settings import TrainingSettings
 
-__all__ = ["make_trainer", "quiet"]
+__all__ = ["adamw", "arguments", "make_trainer", "quiet"]
 
 
 class _Trainer(Trainer):
@@ -47,29 +48,47 @@ def make_trainer(model: PreTrainedModel, examples: OrderedBlocks, settings: Trai
         getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
     trainer = _Trainer(
         model=model,
-        args=_arguments(settings, folder, model.device),
+        args=arguments(
+            folder,
+            model.device,
+            max_steps=settings.steps,
+            per_device_train_batch_size=settings.batch_size,
+            gradient_accumulation_steps=settings.gradient_accumulation,
+            max_grad_norm=settings.max_grad_norm,
+            seed=settings.seed,
+            save_strategy="steps",
+            save_steps=settings.save_steps,
+            # The one before stays until the newest is marked as complete.
+            save_total_limit=2,
+        ),
         train_dataset=examples,
-        optimizers=_optimizer(model, settings),
+        optimizers=adamw(
+            model,
+            settings.learning_rate,
+            settings.learning_rate_factor,
+            weight_decay=settings.weight_decay,
+            betas=(settings.beta1, settings.beta2),
+        ),
     )
     trainer.dtype = settings.dtype
     trainer.remove_callback(PrinterCallback)
     return trainer
 
 
-def _arguments(settings: TrainingSettings, folder: Path, device: torch.device) -> TrainingArguments:
-    arguments = TrainingArguments(
+def arguments(folder: Path, device: torch.device, *, seed: int, **changes: Any) -> TrainingArguments:
+    """Arguments of a Trainer that logs when told to, reports to no one and reads its examples in their order.
+
+    Args:
+        folder: for checkpoints.
+        device: where the model lies.
+        seed: of the Trainer and of its data.
+        changes: further fields of `transformers.TrainingArguments`.
+    """
+    made = TrainingArguments(
         output_dir=str(folder),
-        max_steps=settings.steps,
-        per_device_train_batch_size=settings.batch_size,
-        gradient_accumulation_steps=settings.gradient_accumulation,
-        max_grad_norm=settings.max_grad_norm,
-        seed=settings.seed,
-        data_seed=settings.seed,
+        seed=seed,
+        data_seed=seed,
         train_sampling_strategy="sequential",
-        save_strategy="steps",
-        save_steps=settings.save_steps,
-        # The one before stays until the newest is marked as complete.
-        save_total_limit=2,
         logging_strategy="no",
         # A loss that is not finite is what the log is there to show.
         logging_nan_inf_filter=False,
@@ -79,23 +98,33 @@ def _arguments(settings: TrainingSettings, folder: Path, device: torch.device) -
         dataloader_num_workers=0,
         dataloader_pin_memory=device.type == "cuda",
         remove_unused_columns=False,
+        **changes,
     )
     if device.type == "cuda":
         # With several GPUs the Trainer would split each batch among them: here one GPU trains one model.
-        arguments._n_gpu = 1
-    return arguments
+        made._n_gpu = 1
+    return made
 
 
-def _optimizer(model: PreTrainedModel, settings: TrainingSettings) -> tuple[AdamW, LambdaLR]:
-    matrices = [parameter for parameter in model.parameters() if parameter.ndim >= 2]
-    vectors = [parameter for parameter in model.parameters() if parameter.ndim < 2]
-    groups = [
-        {"params": matrices, "weight_decay": settings.weight_decay},
-        {"params": vectors, "weight_decay": 0.0},
-    ]
-    betas = (settings.beta1, settings.beta2)
-    optimizer = AdamW(groups, lr=settings.learning_rate, betas=betas, fused=True)
-    return optimizer, LambdaLR(optimizer, settings.learning_rate_factor)
+def adamw(
+    model: nn.Module,
+    learning_rate: float,
+    factor: Callable[[int], float],
+    *,
+    weight_decay: float,
+    betas: tuple[float, float],
+) -> tuple[AdamW, LambdaLR]:
+    """AdamW and its schedule, `factor(step)` of `learning_rate`; vectors (norms, V1's lambda) have no weight decay."""
+    # V1's lambda vectors are vectors also where each head has its own and they stand in one matrix.
+    matrices = {
+        name: parameter
+        for name, parameter in model.named_parameters()
+        if parameter.ndim >= 2 and not name.rpartition(".")[2].startswith("lambda_")
+    }
+    vectors = [parameter for name, parameter in model.named_parameters() if name not in matrices]
+    groups = [{"params": [*matrices.values()], "weight_decay": weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+    optimizer = AdamW(groups, lr=learning_rate, betas=betas, fused=True)
+    return optimizer, LambdaLR(optimizer, factor)
 
 
 @contextmanager

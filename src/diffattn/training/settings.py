@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["DTYPES", "TrainingSettings"]
+__all__ = ["DTYPES", "TrainingSettings", "require"]
 
 DTYPES = ("float32", "bfloat16")
 
@@ -58,15 +59,15 @@ class TrainingSettings:
     gradient_checkpointing: bool = False
 
     def __post_init__(self) -> None:
-        self._require(("tokens", "batch_size", "gradient_accumulation"), "at least 1", lambda x: x >= 1)
-        self._require(("context",), "at least 2", lambda x: x >= 2)
-        self._require(("save_every", "log_every"), "at least 1", lambda x: x is None or x >= 1)
-        self._require(("learning_rate",), "above 0", lambda x: 0 < x < math.inf)
-        self._require(("weight_decay", "max_grad_norm"), "0 or more", lambda x: 0 <= x < math.inf)
-        self._require(("min_learning_rate_ratio", "warmup_ratio"), "from 0 to 1", lambda x: 0 <= x <= 1)
-        self._require(("beta1", "beta2"), "from 0 up to, not including, 1", lambda x: 0 <= x < 1)
-        self._require(("seed",), "from 0 to 4294967295", lambda x: 0 <= x < 2**32)
-        self._require(("dtype",), f"one of {', '.join(DTYPES)}", lambda x: x in DTYPES)
+        require(self, ("tokens", "batch_size", "gradient_accumulation"), "at least 1", lambda x: x >= 1)
+        require(self, ("context",), "at least 2", lambda x: x >= 2)
+        require(self, ("save_every", "log_every"), "at least 1", lambda x: x is None or x >= 1)
+        require(self, ("learning_rate",), "above 0", lambda x: 0 < x < math.inf)
+        require(self, ("weight_decay", "max_grad_norm"), "0 or more", lambda x: 0 <= x < math.inf)
+        require(self, ("min_learning_rate_ratio", "warmup_ratio"), "from 0 to 1", lambda x: 0 <= x <= 1)
+        require(self, ("beta1", "beta2"), "from 0 up to, not including, 1", lambda x: 0 <= x < 1)
+        require(self, ("seed",), "from 0 to 4294967295", lambda x: 0 <= x < 2**32)
+        require(self, ("dtype",), f"one of {', '.join(DTYPES)}", lambda x: x in DTYPES)
         if self.tokens < self.tokens_per_step:
             raise ValueError(
                 f"tokens must fill one step of {self.tokens_per_step:,} "
@@ -110,8 +111,10 @@ class TrainingSettings:
         """The fields, as JSON has them."""
         return asdict(self)
 
-    def _require(self, names: tuple[str, ...], wanted: str, holds: Any) -> None:
-        for name in names:
-            value = getattr(self, name)
-            if not holds(value):
-                raise ValueError(f"{name} must be {wanted}, got {value}")
+
+def require(settings: Any, names: tuple[str, ...], wanted: str, holds: Callable[[Any], bool]) -> None:
+    """Raise a ValueError for the first of the named fields that does not hold: its name, what it must be, and is."""
+    for name in names:
+        value = getattr(settings, name)
+        if not holds(value):
+            raise ValueError(f"{name} must be {wanted}, got {value}")

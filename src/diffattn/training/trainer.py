@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,9 @@ from diffattn.training.order import OrderedBlocks
 from diffattn.training.run_folder import CHECKPOINTS, RESULT, claim, finish
 from diffattn.training.settings import TrainingSettings
 
-__all__ = ["build_model", "choose_device", "train"]
+__all__ = ["Watch", "build_model", "choose_device", "train"]
+
+Watch = Callable[[PreTrainedModel], dict[str, Any]]
 
 
 def train(
@@ -37,6 +40,7 @@ def train(
     progress: bool = True,
     label: str = "training",
     origin: dict[str, Any] | None = None,
+    watch: Watch | None = None,
 ) -> dict[str, Any]:
     """Train the model that `config` describes and save it as `folder/model`; a finished run is not run again.
 
@@ -52,6 +56,8 @@ def train(
         progress: show a bar.
         label: what the bar calls the run.
         origin: kept in `run.json` for whoever evaluates the run: where its corpus came from.
+        watch: measures the model after each step that is logged; what it returns, numbers by name, is in the curves.
+            Its time is not counted.
 
     Returns:
         What `training.json` holds: "settings", "tokens", "steps", "seconds" (of the steps, without checkpoints),
@@ -68,7 +74,7 @@ def train(
     result = read_json(folder / RESULT)
     if result is None:
         with quiet():
-            _run(config, data, settings, examples, folder, resume, progress, label)
+            _run(config, data, settings, examples, folder, resume, progress, label, watch)
         # As stored, so that the first call returns what every later one does.
         result = read_json(folder / RESULT)
     return result
@@ -94,11 +100,12 @@ def _run(
     resume: bool,
     progress: bool,
     label: str,
+    watch: Watch | None,
 ) -> None:
     model = build_model(config, settings.seed).to(choose_device())
     checkpoint, mark = _starting_point(folder / CHECKPOINTS, resume, model)
     memory = PeakMemory(model.device)
-    recorder = Recorder(settings, model, seconds=mark.get("seconds", 0.0))
+    recorder = Recorder(settings, model, seconds=mark.get("seconds", 0.0), watch=watch)
 
     def so_far() -> dict[str, Any]:
         peaks = [peak for peak in (memory.bytes(), mark.get("peak_memory_bytes")) if peak]

@@ -13,7 +13,7 @@ from diffattn.errors import UserError
 from diffattn.report.drawing import KINDS
 from diffattn.report.noise_document import drawings, markdown
 from diffattn.report.noise_page import render_noise
-from diffattn.storage import make_folder, read_json, write_json
+from diffattn.storage import make_folder, put_folder, read_json, write_json
 from diffattn.training.run_folder import refuse_strangers
 
 __all__ = ["RESULTS", "reserved", "write_results"]
@@ -52,7 +52,7 @@ def reserved(folder: Path) -> Iterator[Path]:
     try:
         shutil.rmtree(unfinished, ignore_errors=True)
         yield make_folder(unfinished)
-        _put(unfinished, folder)
+        put_folder(unfinished, folder)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 
@@ -70,19 +70,3 @@ def _refuse_others(folder: Path) -> None:
     others = sorted({path.name for path in folder.iterdir()} - ours)
     if others:
         raise UserError(f"the folder {folder} holds {others[0]} beside an earlier result: give another folder")
-
-
-def _put(unfinished: Path, folder: Path) -> None:
-    """Move the finished folder to its place, and only then drop what was there."""
-    old = folder.with_name(f".{folder.name}-old")
-    try:
-        shutil.rmtree(old, ignore_errors=True)
-        if folder.exists():
-            folder.rename(old)
-        unfinished.rename(folder)
-    except OSError as error:
-        if old.exists() and not folder.exists():
-            old.rename(folder)
-        reason = error.strerror or str(error)
-        raise UserError(f"the folder {folder} cannot be written ({reason}): give another") from error
-    shutil.rmtree(old, ignore_errors=True)

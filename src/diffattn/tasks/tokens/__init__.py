@@ -1,0 +1,1 @@
+"""Token forms beside `diffattn.tasks.facts`, for small models trained on them."""

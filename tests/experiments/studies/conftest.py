@@ -24,4 +24,4 @@ def finished(corpus_folder, tmp_path_factory):
     return run
 
 
-FEW_ARMS = ("V1 layer, schedule", "V1 fixed, 0.8", "V2 token")
+FEW_ARMS = ("V1 layer, schedule", "V1 fixed, 0.8", "V2 token", "V2 head")

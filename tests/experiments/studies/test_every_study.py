@@ -56,7 +56,8 @@ def test_lambda_with_one_seed_says_that_nothing_follows(finished):
     _, results = finished("lambda")
     assert {one["outcome"] for one in results["outcomes"]} == {"not measured"}
     assert all("one seed has no interval, so nothing follows" in one["sentence"] for one in results["outcomes"])
-    assert results["verdict"] == ["Beside V1 layer, schedule, not measured: fixed 0.8."]
+    said = "Beside V1 layer, schedule, not measured: fixed 0.8. Beside V2 token, not measured: head."
+    assert results["verdict"] == [said]
     assert tables(results)["comparisons"]["rows"][0][3] == "\N{EN DASH} to \N{EN DASH}"
 
 

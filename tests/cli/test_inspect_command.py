@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 import torch
@@ -43,13 +44,49 @@ def test_it_prints_a_table_and_writes_everything(saved, corpus_folder, capsys):
     [
         (["--measures", "nothing"], "there is no measure 'nothing': use all, or some of attention, outliers"),
         (["--sequences", "0"], "--sequences must be at least 1, got 0"),
-        (["--length", "100000"], "which do not fill one sequence of 100,000"),
-        (["--length", "-4"], "which do not fill one sequence of -4"),
+        (["--length", "2"], "--length must be at least 3, got 2"),
+        (["--length", "-4"], "--length must be at least 3, got -4"),
+        (["--length", "100000"], "the task takes 100,000 tokens and the model's context holds 2,048"),
+        (["--length", "2048", "--split", "validation"], "which do not fill one sequence of 2,048"),
     ],
 )
 def test_what_it_cannot_do_is_one_line(saved, corpus_folder, capsys, options, said):
     asked = ["inspect", saved, "--data", corpus_folder, "--measures", "outliers", *options]
     assert said in complaint(capsys, *asked)
+
+
+def spoil(saved, name):
+    model = DiffTransformerForCausalLM.from_pretrained(saved)
+    with torch.no_grad():
+        model.get_parameter(name)[0, 0] = math.nan
+    model.save_pretrained(saved)
+
+
+def test_a_model_that_diverged_is_said_to_have(saved, corpus_folder, capsys):
+    # A query that is NaN costs the loss nothing on the CPU: torch gives zeros for it.
+    spoil(saved, "model.layers.1.self_attn.q_proj.weight")
+    said = complaint(capsys, "inspect", saved, "--data", corpus_folder, "--measures", "quantised")
+    assert "the model diverged: 1 of its weights are NaN or infinite, the first of them in model.layers.1" in said
+
+
+def test_what_all_leaves_out_is_said_and_what_is_asked_for_by_name_is_an_error(saved, corpus_folder, capsys):
+    config = DiffTransformerConfig.from_pretrained(saved)
+    config.max_position_embeddings = 64
+    config.save_pretrained(saved)
+    asked = ["inspect", saved, "--data", corpus_folder, "--sequences", "1", "--length", "16"]
+    assert "the task takes at least" in complaint(capsys, *asked, "--measures", "attention")
+    assert call(*asked, "--json", "-") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert list(found["left_out"]) == ["attention"]
+    assert "dead_pairs" in found["measured"]
+
+
+def test_a_measure_that_the_model_has_nothing_for_is_said_to_be_left_out(saved, corpus_folder, tmp_path, capsys):
+    softmax = DiffTransformerConfig.from_baseline(llama(), "softmax", vocab_size=300)
+    DiffTransformerForCausalLM(softmax).save_pretrained(saved)
+    asked = ["inspect", saved, "--data", corpus_folder, "--length", "16", "--measures", "outliers,lambda_values"]
+    assert call(*asked) == 0
+    assert "lambda_values left out: the model has no differential attention" in capsys.readouterr().out
 
 
 def test_no_model_is_one_line(tmp_path, capsys):

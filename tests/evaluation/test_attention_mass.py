@@ -215,3 +215,13 @@ def test_wrong_questions():
         measure(model, replace(planted_question(), tokens=np.full((1, 12), 16)), CONFIG)
     with pytest.raises(ValueError, match="batch_size must be at least 1, not 0"):
         AttentionMassConfig(batch_size=0)
+
+
+@pytest.mark.parametrize("attention", ["softmax", "v2"])
+def test_a_head_whose_scores_are_no_numbers_has_no_shares(attention):
+    model = planted(attention, ANSWER)
+    with torch.no_grad():
+        model.model.layers[0].self_attn.k_proj.weight.fill_(math.nan)
+    result = measure(model, planted_question(), CONFIG)
+    assert {value for head in result.heads for value in asdict(head.of_values).values()} == {None}
+    assert (result.summary.best, result.summary.best_mass) == (None, None)

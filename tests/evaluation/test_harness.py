@@ -24,7 +24,8 @@ def ask(model, data, **changes):
 
 
 @needs_harness
-def test_planted_answers_give_the_exact_scores(model, data, monkeypatch, capfd):
+def test_planted_answers_give_the_exact_scores(model, data, monkeypatch, tmp_path, capfd):
+    monkeypatch.chdir(tmp_path)  # git is not asked for a commit, and so cannot complain that there is none
     plant(monkeypatch, answerable=lambda index: index < 3)
     said = ["it is 100", "101", "1020 or 202", "203"]
     replies = {f"the dog {index} sat on {index}": text for index, text in enumerate(said)}
@@ -223,3 +224,12 @@ def test_without_the_harness(model, data, monkeypatch):
 def test_bad_configurations(changes, message):
     with pytest.raises(ValueError, match=f"HarnessConfig: {message}"):
         HarnessConfig(**{"tasks": ("needle",), **changes})
+
+
+@needs_harness
+def test_a_model_that_diverged_is_asked_nothing(model, data):
+    broken = build(model, "v2")
+    with torch.no_grad():
+        next(broken.parameters())[0, 0] = math.inf
+    with pytest.raises(UserError, match="the model diverged: 1 of its weights are NaN or infinite"):
+        ask(broken, data)

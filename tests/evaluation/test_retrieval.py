@@ -6,11 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import Gemma2Config, Gemma2ForCausalLM, GPT2Config, GPT2LMHeadModel
 
 from diffattn.errors import UserError
 from diffattn.evaluation.rates import wilson
 from diffattn.evaluation.retrieval import RetrievalConfig, embed, measure, measure_grid
+from diffattn.tasks import TokenExamples
+from loud_models import FOREIGN, loud
 from planted_finder import KEYS, NONE, VALUES, VOCABULARY, examples, fact, finder, question, value
 
 
@@ -168,3 +170,20 @@ def test_any_causal_model_and_the_mode_it_had():
 def test_configurations_that_cannot_be(fields, message):
     with pytest.raises(ValueError, match=message):
         RetrievalConfig(**fields)
+
+
+def test_the_loss_is_that_of_the_models_own_logits_whatever_it_does_to_them():
+    """Gemma 2 bounds its logits behind the output matrix, which changes losses and not which is the largest."""
+    config = {**FOREIGN["gemma2"][2], "final_logit_softcapping": 0.5}
+    model = loud(Gemma2ForCausalLM(Gemma2Config(**config)))
+    tokens = np.random.default_rng(0).integers(1, 60, (3, 9))
+    queries, answers = np.array([[8, 2]] * 3), np.array([[4, 5], [6, 7], [8, 9]])
+    places = np.zeros_like(queries)
+    data = TokenExamples(
+        tokens=tokens, queries=queries, answers=answers, sources=places, false_answers=places[..., None] - 1,
+        depths=places.astype(float),
+    )  # fmt: skip
+    with torch.no_grad():
+        logs = model(torch.from_numpy(tokens)).logits.double().log_softmax(-1).numpy()
+    expected = -np.take_along_axis(logs[np.arange(3)[:, None], queries], answers[..., None], -1).mean()
+    assert measure(model, data, RetrievalConfig(batch_size=2)).loss == pytest.approx(expected, rel=1e-5)

@@ -17,6 +17,9 @@ from diffattn.tasks.scoring import holds, score_continuation
         ("from [A.7]", "[A.7]", True),
         ("from [Ax7]", "[A.7]", False),
         ("", "12", False),
+        ("nonetheless", "none", False),
+        ("at São Paulo!", "são paulo", True),
+        ("a.b", "a?b", False),
     ],
 )
 def test_an_answer_stands_as_words_of_its_own(continuation, answer, expected):

@@ -14,6 +14,7 @@ from diffattn.errors import UserError
 __all__ = ["command"]
 
 _LONG, _PROMPT = 512, 256  # tokens of a sequence by default, and of a prompt with a needle at least
+_SHORTEST = 3  # tokens, so that two maps can differ in more than one number
 
 
 def command(
@@ -46,6 +47,10 @@ def command(
       diffattn inspect HuggingFaceTB/SmolLM2-135M --measures attention,outliers --length 2048
     """
     check_output(json_file)
+    if sequences < 1:
+        raise UserError(f"--sequences must be at least 1, got {sequences}")
+    if length is not None and length < _SHORTEST:
+        raise UserError(f"--length must be at least {_SHORTEST}, got {length}")
     with loading():
         from diffattn.experiments.environment import command_line
         from diffattn.experiments.headlines import headlines
@@ -57,48 +62,71 @@ def command(
     console = report_console(json_file)
     console.print(f"{result['sequences']} sequences of {result['length']:,} tokens of {result['corpus']}", markup=False)
     print_table(console, ["Measure", "What", "Value"], headlines(result["measured"]))
+    for name, reason in result["left_out"].items():
+        console.print(f"{name} left out: {reason}", markup=False)
 
 
 def _inspected(
     run: str, measures: str, length: int | None, sequences: int, source: str | None, split: str
 ) -> dict[str, Any]:
-    from diffattn.data.progress import delayed_progress
-    from diffattn.experiments.inspection import MEASURES, attention_on_needles, inspect_model
+    from diffattn.evaluation.finite_weights import check_weights
     from diffattn.experiments.single import load_any
+    from diffattn.tasks import check_fits
+
+    names = _names(measures)
+    with tempfile.TemporaryDirectory() as scratch:
+        model, tokenizer, text = load_any(run, source, Path(scratch))
+        check_weights(model)
+        longest = getattr(model.config, "max_position_embeddings", None)
+        context = length or min(longest or _LONG, _LONG)
+        check_fits(context, longest)
+        prompt = max(context, min(longest or _LONG, _PROMPT))
+        batch = _batch(text.tokens(split), context, sequences)
+        measured, left_out = _measured(model, tokenizer, names, batch, prompt, sequences, refuse=measures != "all")
+        sizes = {"length": context, "sequences": len(batch), "corpus": text.corpus["name"], "split": split}
+        return {**sizes, "measured": measured, "left_out": left_out}
+
+
+def _names(measures: str) -> list[str]:
+    from diffattn.experiments.inspection import MEASURES
 
     names = ["attention", *MEASURES] if measures == "all" else [name.strip() for name in measures.split(",")]
     unknown = [name for name in names if name not in ("attention", *MEASURES)]
-    if unknown or sequences < 1:
-        what = f"there is no measure {unknown[0]!r}" if unknown else f"--sequences must be at least 1, got {sequences}"
-        raise UserError(f"{what}: use all, or some of attention, {', '.join(MEASURES)}")
-    with tempfile.TemporaryDirectory() as scratch:
-        model, tokenizer, text = load_any(run, source, Path(scratch))
-        longest = getattr(model.config, "max_position_embeddings", None) or _LONG
-        context = length or min(longest, _LONG)
-        prompt = max(context, min(longest, _PROMPT))
-        batch = _batch(text.tokens(split), context, sequences)
-        measured: dict[str, Any] = {}
-        with delayed_progress("Measuring", len(names)) as advance:
-            for name in names:
+    if unknown:
+        raise UserError(f"there is no measure {unknown[0]!r}: use all, or some of attention, {', '.join(MEASURES)}")
+    return names
+
+
+def _measured(
+    model: Any, tokenizer: Any, names: list[str], batch: Any, prompt: int, prompts: int, *, refuse: bool
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Each measure's result, and why others have none; with `refuse`, the first that cannot be taken is an error."""
+    from diffattn.data.progress import delayed_progress
+    from diffattn.experiments.inspection import attention_on_needles, inspect_model
+
+    measured: dict[str, Any] = {}
+    left_out: dict[str, str] = {}
+    with delayed_progress("Measuring", len(names)) as advance:
+        for name in names:
+            try:
                 if name == "attention":
-                    measured[name] = attention_on_needles(model, tokenizer, prompt, sequences)
+                    measured[name] = attention_on_needles(model, tokenizer, prompt, prompts)
                 else:
                     measured |= inspect_model(model, batch, [name])
-                advance(1)
-        return {
-            "length": context,
-            "sequences": len(batch),
-            "corpus": text.corpus["name"],
-            "split": split,
-            "measured": measured,
-        }
+            except UserError as error:
+                if refuse:
+                    raise
+                left_out[name] = str(error)
+            advance(1)
+    unlike = "the model has no differential attention"
+    return measured, {name: left_out.get(name, unlike) for name in names if name not in measured}
 
 
 def _batch(tokens: Any, length: int, count: int) -> Any:
     """Sequences from the start of the split, int64 `[at most count, length]`."""
     import numpy as np
 
-    found = min(count, len(tokens) // length) if length > 0 else 0
+    found = min(count, len(tokens) // length)
     if not found:
         raise UserError(f"the split has {len(tokens):,} tokens, which do not fill one sequence of {length:,}")
     return np.asarray(tokens[: found * length]).astype(np.int64).reshape(found, length)

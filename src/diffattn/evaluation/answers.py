@@ -6,7 +6,6 @@ answer is found in the middle of a longer word or number: 12 does not stand in 1
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import LogitsProcessor, LogitsProcessorList, PreTrainedModel, PreTrainedTokenizerBase
 
 from diffattn.data.progress import delayed_progress
 from diffattn.evaluation._setting import check_length, device_of, mode, require_positive
@@ -27,8 +26,9 @@ from diffattn.evaluation.retrieval_results import (
     retrieval_rates,
 )
 from diffattn.tasks import TextExample
+from diffattn.tasks.scoring import holds
 
-__all__ = ["AnswersConfig", "AnswersResult", "holds", "measure", "measure_grid"]
+__all__ = ["AnswersConfig", "AnswersResult", "measure", "measure_grid"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,15 +96,16 @@ def measure(
     for prompt, example in zip(prompts, data, strict=True):
         check_length(model, len(prompt) + example.max_new_tokens, "a prompt with its new tokens")
     texts: list[str] = []
+    watching = _Watching()
     with (
         torch.inference_mode(),
         mode(model, training=False),
         delayed_progress("Answering", len(data), enabled=progress) as advance,
     ):
-        for written in _continuations(model, tokenizer, prompts, data, config.batch_size):
+        for written in _continuations(model, tokenizer, prompts, data, config.batch_size, watching):
             texts += written
             advance(len(written))
-    rates = retrieval_rates(_outcomes(texts, data, config), config.depths)
+    rates = retrieval_rates(_outcomes(texts, data, config, watching.finite), config.depths)
     return AnswersResult(config=config, longest=max(map(len, prompts)), rates=rates, continuations=tuple(texts))
 
 
@@ -124,9 +125,18 @@ def measure_grid(
     )
 
 
-def holds(text: str, wanted: str) -> bool:
-    """Whether `wanted` stands in the text, whatever its case, and not inside a longer word or number."""
-    return re.search(rf"(?<!\w){re.escape(wanted.strip())}(?!\w)", text, re.IGNORECASE) is not None
+class _Watching(LogitsProcessor):
+    """Changes nothing; `finite` says whether all logits that it saw, `[B, vocabulary]` each, were numbers.
+
+    A model may mask tokens with -inf, so that only NaN and +inf tell that it diverged.
+    """
+
+    def __init__(self) -> None:
+        self.finite = True
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        self.finite &= bool((scores < torch.inf).all())
+        return scores
 
 
 def _continuations(
@@ -135,6 +145,7 @@ def _continuations(
     prompts: list[list[int]],
     data: Sequence[TextExample],
     batch_size: int,
+    watching: _Watching,
 ) -> Iterator[list[str]]:
     fill = next(token for token in (tokenizer.pad_token_id, tokenizer.eos_token_id, 0) if token is not None)
     for first in range(0, len(prompts), batch_size):
@@ -149,6 +160,7 @@ def _continuations(
             do_sample=False,
             num_beams=1,
             pad_token_id=fill,
+            logits_processor=LogitsProcessorList([watching]),
         )
         new = made[:, ids.shape[1] :].tolist()
         yield [tokenizer.decode(row[:limit], skip_special_tokens=True) for row, limit in zip(new, limits, strict=True)]
@@ -162,7 +174,7 @@ def _left_padded(prompts: list[list[int]], fill: int) -> tuple[Tensor, Tensor]:
     return torch.tensor(ids), torch.tensor(seen)
 
 
-def _outcomes(texts: list[str], data: Sequence[TextExample], config: AnswersConfig) -> Outcomes:
+def _outcomes(texts: list[str], data: Sequence[TextExample], config: AnswersConfig, finite: bool) -> Outcomes:
     pairs = list(zip(texts, data, strict=True))
     cited = np.array([any(holds(text, false) for false in example.false_answers) for text, example in pairs])
     answerable = np.array([example.answerable for example in data])
@@ -177,5 +189,5 @@ def _outcomes(texts: list[str], data: Sequence[TextExample], config: AnswersConf
         cited=cited[:, None],
         citable=np.array([len(example.false_answers) > 0 for example in data])[:, None],
         depths=np.array([np.nan if example.depth is None else example.depth for example in data])[:, None],
-        finite=True,
+        finite=finite,
     )

@@ -18,6 +18,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from diffattn.data.progress import delayed_progress
 from diffattn.errors import UserError
 from diffattn.evaluation._setting import mode, require_positive
+from diffattn.evaluation.finite_weights import check_weights
 from diffattn.evaluation.harness_quiet import quiet_harness
 from diffattn.storage import read_json, to_json, write_json
 from diffattn.tasks import check_fits, number_tokens
@@ -89,9 +90,11 @@ def measure(
         how many of its requests were longer than the model's context and lost their start, and `notes`, sentences.
 
     Raises:
-        UserError: the harness is not installed, a task is not known, cannot be had or does not suit the model.
+        UserError: the harness is not installed, a task is not known, cannot be had or does not suit the model, or the
+            model diverged.
     """
     check_installed()
+    check_weights(model)
     with mode(model, training=False), quiet_harness() as wanted_code, tempfile.TemporaryDirectory() as scratch:
         return _run(model, tokenizer, config, Path(scratch), wanted_code, progress)
 

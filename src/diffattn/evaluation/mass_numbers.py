@@ -78,6 +78,7 @@ def _masses(weights: Tensor, parts: Roles) -> dict[str, Tensor]:
     absolute = weights.abs()
     total = absolute.sum(-1)
     each = {name: (absolute * of).sum(-1) for name, of in parts._asdict().items()}
-    shares = {f"{name}_share": torch.where(total > 0, each[name] / total, 0.0) for name in ("answer", "noise", "sink")}
+    nothing = total == 0  # and not a total that is no number, whose shares are none either
+    shares = {f"{name}_share": (each[name] / total).masked_fill(nothing, 0.0) for name in ("answer", "noise", "sink")}
     signed = {"answer": (weights * parts.answer).sum(-1)}
     return {**each, **signed, **shares, "absolute": total, "negative": (-weights).clamp(min=0).sum(-1)}

@@ -12,6 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from diffattn.data.progress import delayed_progress
+from diffattn.evaluation._logits import logit_pieces
 from diffattn.evaluation._setting import check_tokens, device_of, mode, require_positive, row_generator
 from diffattn.evaluation.retrieval_results import (
     Outcomes,
@@ -146,9 +147,10 @@ def _ask_batch(
     tokens, queries, answers = (
         torch.from_numpy(part[rows]).to(device) for part in (data.tokens, data.queries, data.answers)
     )
-    hidden = model.base_model(**_inputs(model, tokens, rows.start, config), use_cache=False).last_hidden_state
-    asked = hidden.gather(1, queries[..., None].expand(-1, -1, hidden.shape[-1]))
-    logits = model.get_output_embeddings()(asked)
+    output = model.base_model(**_inputs(model, tokens, rows.start, config), use_cache=False)
+    hidden = output.last_hidden_state
+    output.last_hidden_state = hidden.gather(1, queries[..., None].expand(-1, -1, hidden.shape[-1]))
+    logits = torch.cat([part for _, part in logit_pieces(model, queries, output)], dim=1)
     losses = torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), answers.flatten(), reduction="none")
     predicted = logits.argmax(-1).masked_fill(~logits.isfinite().all(-1), -1)
     return predicted, losses.view(answers.shape).double()

@@ -21,13 +21,15 @@ def headlines(measured: Mapping[str, Any]) -> list[Line]:
 def _outliers(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     ranks = result["config"]["ranks"]
     for part, words in (("logits", "attention logit"), ("hidden", "hidden state")):
-        for rank, value in zip(ranks, result[part]["largest"], strict=True):
-            yield f"{words}, number {rank} by size", _number(value)
-        yield f"{words}, median size", _number(result[part]["median"])
+        found = result[part]
+        for rank, value in zip(ranks, found["largest"], strict=True):
+            yield f"{words}, number {rank} by size", _unless(found["not_finite"], _number(value))
+        yield f"{words}, median size", _unless(found["not_finite"], _number(found["median"]))
 
 
 def _context(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    yield "largest RMS of a token's context", _number(result["largest"])
+    broken = any(layer["not_finite"] for layer in result["layers"])
+    yield "largest RMS of a token's context", _unless(broken, _number(result["largest"]))
 
 
 def _gradients(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -40,8 +42,8 @@ def _gradients(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _bfloat16(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    yield "RMS error of the logits", _share(result["rms"])
-    yield "same likeliest token", _share(result["same_likeliest"])
+    yield "RMS error of the logits", _unless(result["not_finite"], _share(result["rms"]))
+    yield "same likeliest token", _unless(result["not_finite"], _share(result["same_likeliest"]))
 
 
 def _quantised(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -51,10 +53,12 @@ def _quantised(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _lambda(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for layer in result["layers"]:
-        yield f"mean of layer {layer['layer'] + 1}", _number(layer["mean"])
-    yield "largest size", _number(result["largest_absolute"])
-    yield f"above {result['config']['threshold']:g}", str(result["above"])
+    means = [layer["mean"] for layer in result["layers"]]
+    broken = any(finite(mean) is None for mean in means)
+    for layer, mean in zip(result["layers"], means, strict=True):
+        yield f"mean of layer {layer['layer'] + 1}", _unless(finite(mean) is None, _number(mean))
+    yield "largest size", _unless(broken, _number(result["largest_absolute"]))
+    yield f"above {result['config']['threshold']:g}", _unless(broken, str(result["above"]))
 
 
 def _switch_off(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -64,17 +68,21 @@ def _switch_off(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     alone = [row for row in result["rows"] if row["layer"] is not None and row["intervention"] == "lambda_zero"]
     ends = [(row["effect"]["loss_difference"] or {}).get("low") for row in alone]
     if alone:
+        broken = any(row["effect"]["diverged"] for row in alone)
         harmed = sum(low is not None and low > 0 for low in ends)
-        yield "heads without whose lambda the loss is higher, interval above 0", f"{harmed} of {len(alone)}"
+        found = MISSING if None in ends else f"{harmed} of {len(alone)}"  # of one sequence there are no intervals
+        yield "heads without whose lambda the loss is higher, interval above 0", _unless(broken, found)
 
 
 def _dead(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name in ("correlated", "silent", "dead"):
-        yield f"{name} pairs", f"{result[f'{name}_count']} of {result['pairs_count']}"
+        found = f"{result[f'{name}_count']} of {result['pairs_count']}"
+        yield f"{name} pairs", _unless(result["diverged"], found)
 
 
 def _attention(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     summary = result["summary"]
+    yield "tokens of a prompt, at most", number(result["prompt_tokens"])
     for words, mass in (("all heads", summary["mean"]), ("best head", summary["best_mass"])):
         for share in ("answer", "noise", "sink"):
             yield f"on the {share}, {words}", _share((mass or {}).get(f"{share}_share"))
@@ -93,6 +101,11 @@ _LINES: dict[str, Callable[[Mapping[str, Any]], Iterator[tuple[str, str]]]] = {
     "switch_off": _switch_off,
     "dead_pairs": _dead,
 }
+
+
+def _unless(diverged: Any, words: str) -> str:
+    """What was found, unless it was found among numbers of which some are none."""
+    return "diverged" if diverged else words
 
 
 def _number(value: Any) -> str:

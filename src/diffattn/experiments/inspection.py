@@ -83,6 +83,12 @@ def attention_on_needles(
         tokenizer: its own.
         length: tokens of a prompt, at most.
         count: prompts, the needle at another depth in each.
+
+    Returns:
+        What `attention_mass.measure` finds as JSON has it, and `prompt_tokens`, the length.
+
+    Raises:
+        UserError: the length is too small for the needle and its question, or see `attention_mass.measure`.
     """
 
     def tokens_of(text: str) -> int:
@@ -90,4 +96,5 @@ def attention_on_needles(
 
     examples = make_texts("needle", tokens_of, length=length, examples=count, seed=0)
     questions = text_questions(examples, tokenizer)
-    return attention_mass.measure(model, questions, attention_mass.AttentionMassConfig()).to_dict()
+    found = attention_mass.measure(model, questions, attention_mass.AttentionMassConfig())
+    return {"prompt_tokens": length, **found.to_dict()}

@@ -76,13 +76,12 @@ def derive(baseline: PretrainedConfig, variant: str, match_parameters: bool) -> 
     return DiffTransformerConfig.from_baseline(baseline, attention=variant, match_parameters=match_parameters)
 
 
-def check_variants(variants: tuple[str, ...]) -> None:
+def check_variants(variants: tuple[str, ...], known: tuple[str, ...] = VARIANTS) -> None:
     """Raise a UserError for an unknown or repeated variant, or none at all; the message lists the known ones."""
-    known = ", ".join(VARIANTS)
-    unknown = [variant for variant in variants if variant not in VARIANTS]
+    unknown = [variant for variant in variants if variant not in known]
     if unknown or not variants:
         what = f"there is no variant {unknown[0]!r}" if unknown else "no variant was named"
-        raise UserError(f"{what}: use some of {known}")
+        raise UserError(f"{what}: use some of {', '.join(known)}")
     if len(set(variants)) < len(variants):
         raise UserError(f"a variant is named twice in {', '.join(variants)}: name each once")
 

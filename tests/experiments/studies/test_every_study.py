@@ -94,7 +94,7 @@ def test_needle_asks_every_condition_at_every_length(finished):
         assert set(run["retrieval"]) == {"32", "64"}
         assert bool(run["mass"]) == (run["condition"] != "floor")
         assert ("switch_off" in run) == (run["variant"] == "v2" and run["condition"] != "floor")
-    assert [run["steps"] for run in results["runs"]] == [6, 6, 6, 6, 12, 12]
+    assert [run["steps"] for run in results["runs"]] == [6, 6, 6, 6, 10, 10]
     assert {"accuracy-plain", "costs-floor", "fabrication", "attention", "comparisons"} <= set(tables(results))
 
 

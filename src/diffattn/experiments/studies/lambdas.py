@@ -8,13 +8,13 @@ from diffattn.data import PreparedData
 from diffattn.experiments.presets import PRESETS as SIZES
 from diffattn.experiments.studies.arms import Arm, TextPreset, run_arms, with_constant_rate
 from diffattn.experiments.studies.budgets import final_bits, named
+from diffattn.experiments.studies.comparison_table import comparison_table
 from diffattn.experiments.studies.comparisons import Hypothesis, judge, outcome_rows
 from diffattn.experiments.studies.jobs import Laboratory
 from diffattn.experiments.studies.language import SMALL
 from diffattn.experiments.studies.text_study import (
     Configs,
     add_parts,
-    comparison_table,
     failures,
     limits,
     step_ratios,

@@ -6,19 +6,15 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from diffattn.experiments.studies.comparisons import p_text
+from diffattn.experiments.studies.comparison_table import comparison_table
 from diffattn.experiments.studies.needle_attention import attention_table, switch_off_table
 from diffattn.experiments.studies.needle_values import accuracy_at, over_seeds, rate_at, runs_of, usable, variants_of
 from diffattn.experiments.studies.tuning import tuning_table
 from diffattn.report.wording import (
     MISSING,
     count,
-    decimals_for,
-    finite,
     join_words,
     number,
-    quantity,
-    signed,
     variant_name,
 )
 
@@ -59,7 +55,7 @@ def needle_tables(comparisons: Sequence[Mapping[str, Any]], results: Results) ->
     found: list[Table | None] = []
     for condition in results["conditions"]:
         found += [_accuracy(results, condition), _costs(results, condition)]
-    found += [_fabrication(results), attention_table(results), switch_off_table(results), _comparisons(comparisons)]
+    found += [_fabrication(results), attention_table(results), switch_off_table(results), comparison_table(comparisons)]
     for condition, tuned in results["tuning"].items():
         table = tuning_table(tuned, "Loss of other questions at the length trained on, nats")
         if table and tuned not in [results["tuning"][name] for name in _before(results, condition)]:
@@ -175,31 +171,4 @@ def _fabrication(results: Results) -> Table | None:
         "rows": rows,
         "note": "Fabricated: an answer where the key is absent and NONE is right. Wrong source cited: the value that a "
         "near-duplicate from another source has. Means over seeds, in brackets lowest and highest.",
-    }
-
-
-def _comparisons(comparisons: Sequence[Mapping[str, Any]]) -> Table:
-    rows = []
-    for entry in comparisons:
-        found = [finite(entry[key]) for key in ("difference_mean", "interval_low", "interval_high")]
-        decimals = min(4, decimals_for([value for value in found if value is not None]))
-        mean, low, high = (MISSING if value is None else signed(value, decimals) for value in found)
-        smallest = finite(entry["detectable"])
-        seen = MISSING if smallest is None else quantity(smallest, 2)
-        cells_of = [mean, f"{low} to {high}", p_text(entry["p_holm"]), seen, entry["outcome"]]
-        rows.append([f"{variant_name(entry['variant'])} minus softmax", entry["measure"], *cells_of])
-    return {
-        "name": "comparisons",
-        "title": "Comparisons, paired by seed",
-        "head": [
-            "Pair",
-            "Measure",
-            "Mean",
-            "95% t interval",
-            "Corrected by Holm",
-            "Smallest seen with 80% power",
-            "Outcome",
-        ],
-        "rows": rows,
-        "note": "Shares of the questions.",
     }

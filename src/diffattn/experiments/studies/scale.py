@@ -10,6 +10,7 @@ from diffattn.data import PreparedData
 from diffattn.experiments.presets import Preset
 from diffattn.experiments.studies.arms import Arm, TextPreset, run_arms, with_constant_rate
 from diffattn.experiments.studies.budgets import AS_LARGE, final_bits, named
+from diffattn.experiments.studies.comparison_table import comparison_table
 from diffattn.experiments.studies.comparisons import Hypothesis, Values, judge, outcome_rows
 from diffattn.experiments.studies.jobs import Laboratory
 from diffattn.experiments.studies.language import SMALL
@@ -17,7 +18,6 @@ from diffattn.experiments.studies.scale_slope import gain_chart, gain_slope
 from diffattn.experiments.studies.text_study import (
     Configs,
     add_parts,
-    comparison_table,
     failures,
     limits,
     step_ratios,

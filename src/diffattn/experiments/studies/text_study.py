@@ -13,15 +13,13 @@ from diffattn.experiments.presets import Preset
 from diffattn.experiments.speed import alternate, ratios
 from diffattn.experiments.studies.budgets import final_bits, named
 from diffattn.experiments.studies.charts import axis, curves_chart, seed_curves
-from diffattn.experiments.studies.comparisons import p_text
 from diffattn.experiments.studies.variants import variant_config
-from diffattn.report.wording import MISSING, as_given, count, decimals_for, finite, number, signed, variant_name
+from diffattn.report.wording import MISSING, as_given, count, finite, number, variant_name
 from diffattn.training import build_model
 
 __all__ = [
     "Configs",
     "add_parts",
-    "comparison_table",
     "failures",
     "limits",
     "step_ratios",
@@ -111,45 +109,6 @@ def _variant_row(name: str, results: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def comparison_table(comparisons: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Every comparison with its interval over seeds and, where it was taken, over parts of the text."""
-    rows = [_comparison_row(entry) for entry in comparisons]
-    return {
-        "name": "comparisons",
-        "title": "Comparisons, paired by seed",
-        "head": [
-            "Pair",
-            "Measure",
-            "Mean",
-            "95% t interval over seeds",
-            "95% bootstrap over parts of the text",
-            "Corrected by Holm",
-            "Smallest difference seen with 80% power",
-            "Outcome",
-        ],
-        "rows": rows,
-        "note": "The interval over seeds covers initial weights and token order; that over parts of the text covers "
-        "which text was measured, these models taken as given.",
-    }
-
-
-def _comparison_row(entry: Mapping[str, Any]) -> list[str]:
-    found = [finite(entry[key]) for key in _SCALED]
-    decimals = decimals_for([value for value in found if value is not None])
-    mean, low, high = (MISSING if value is None else signed(value, decimals) for value in found)
-    smallest = finite(entry["detectable"])
-    return [
-        f"{variant_name(entry['variant'])} minus {variant_name(entry['baseline'])}",
-        f"{entry['at']}, {entry['measure']}",
-        mean,
-        f"{low} to {high}",
-        _parts(entry.get("parts"), decimals),
-        p_text(entry["p_holm"]),
-        MISSING if smallest is None else number(smallest, 2),
-        entry["outcome"],
-    ]
-
-
 def training_charts(runs: Sequence[Run], names: Sequence[str], of: str = "") -> list[dict[str, Any]]:
     """Validation, training loss, gradient norm and lambda over tokens; `of` tells several such sets apart."""
     spread = "Lines are means over seeds, bands the lowest to highest. A gap: a run had no finite number."
@@ -204,9 +163,3 @@ def _mean_lambda(run: Run) -> list[float | None] | None:
     if not logged:
         return None
     return [None if any(finite(one) is None for one in layers) else fmean(layers) for layers in logged]
-
-
-def _parts(found: Mapping[str, Any] | None, decimals: int) -> str:
-    if found is None or found["interval_low"] is None:
-        return MISSING
-    return f"{signed(found['interval_low'], decimals)} to {signed(found['interval_high'], decimals)}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from transformers import PretrainedConfig
 
-from diffattn.errors import UserError
+from diffattn.experiments.request import check_variants
 from diffattn.models import DiffTransformerConfig
 from diffattn.models.counting import match_intermediate_size
 
@@ -48,13 +48,8 @@ STUDY_VARIANTS = {
 
 
 def check_study_variants(names: tuple[str, ...]) -> None:
-    """Raise a UserError for an unknown or repeated variant, or none at all; the message lists the known ones."""
-    unknown = [name for name in names if name not in STUDY_VARIANTS]
-    if unknown or not names:
-        what = f"there is no variant {unknown[0]!r}" if unknown else "no variant was named"
-        raise UserError(f"{what}: use some of {', '.join(STUDY_VARIANTS)}")
-    if len(set(names)) < len(names):
-        raise UserError(f"a variant is named twice in {', '.join(names)}: name each once")
+    """As `check_variants`, for those of `STUDY_VARIANTS`."""
+    check_variants(names, tuple(STUDY_VARIANTS))
 
 
 def variant_config(baseline: PretrainedConfig, name: str, length: int, **fields: Any) -> DiffTransformerConfig:

@@ -117,3 +117,13 @@ def test_row_weights_with_a_learned_sink():
     total = 1 + torch.e**-2
     torch.testing.assert_close(weights[0, 0, 0], torch.tensor([1, 0, torch.e**-2]).double() / (total + torch.e))
     torch.testing.assert_close(weights[0, 1, 0], torch.tensor([1, 0, torch.e**-2]).double() / total)
+
+
+def test_our_learned_sinks_take_their_share():
+    model, weights = ours("softmax", attention_sink=True), []
+    expected = eager_maps(model)
+    assert all(maps.sum(-1).min() < 0.9 for maps in expected)
+    with torch.no_grad(), recording(model, lambda *given: weights.append((given[1], learned_sinks(given[0]))), QUERIES):
+        model(tokens(), use_cache=False)
+    for (scores, sinks), maps in zip(weights, expected, strict=True):
+        torch.testing.assert_close(row_weights(scores, sinks), chosen(maps), rtol=1e-4, atol=2e-6)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 from transformers import FalconConfig, FalconForCausalLM
 
 from diffattn.errors import UserError
 from diffattn.evaluation import recorded_scores
 from diffattn.evaluation.recorded_scores import recording
+from largest_tensor import LargestTensor
 from loud_models import FOREIGN, LENGTH, OURS, VOCABULARY, WINDOW, assert_softmax, foreign, ours, tokens, with_sink
 
 
@@ -124,18 +123,6 @@ def test_attention_that_cannot_be_recorded(monkeypatch):
     with pytest.raises(UserError, match="learned sinks that its layer does not hold"):
         record(hidden, tokens())
     assert hidden.config._attn_implementation == "eager"
-
-
-class LargestTensor(TorchDispatchMode):
-    """Elements of the largest tensor that any operator of torch gives."""
-
-    elements = 0
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        result = func(*args, **(kwargs or {}))
-        sizes = [leaf.numel() for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
-        self.elements = max([self.elements, *sizes])
-        return result
 
 
 def largest_tensor(model, length):

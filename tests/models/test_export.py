@@ -19,6 +19,8 @@ BASELINE = LlamaConfig(
     max_position_embeddings=64,
 )
 
+SINKS_AND_LOG_N = ("softmax", {"attention_sink": True, "log_n_length": 16})
+
 
 class Logits(nn.Module):
     def __init__(self, model):
@@ -31,10 +33,12 @@ class Logits(nn.Module):
 
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("padded", [False, True])
-@pytest.mark.parametrize("attention", VARIANTS)
-def test_a_model_exports_with_a_dynamic_length(attention, padded, strict):
+@pytest.mark.parametrize(("attention", "fields"), [*((name, {}) for name in VARIANTS), SINKS_AND_LOG_N], ids=str)
+def test_a_model_exports_with_a_dynamic_length(attention, fields, padded, strict):
     torch.manual_seed(0)
-    module = Logits(DiffTransformerForCausalLM(DiffTransformerConfig.from_baseline(BASELINE, attention)).eval())
+    module = Logits(
+        DiffTransformerForCausalLM(DiffTransformerConfig.from_baseline(BASELINE, attention, **fields)).eval()
+    )
     length = torch.export.Dim("length", min=8, max=64)
 
     def inputs(tokens):

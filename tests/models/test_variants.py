@@ -7,13 +7,9 @@ import copy
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, StaticCache
-from transformers.integrations.flash_attention import flash_attention_forward
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from diffattn.models import VARIANTS, DiffTransformerConfig, DiffTransformerForCausalLM, GrowingCache, count_parameters
 from diffattn.models.compat import CACHE
-from diffattn.models.sinks import check_takes_sinks
 from small_models import assert_same, build, differs, left_padded, llama, tokens
 
 SLIDING = {"layer_types": ["full_attention", "sliding_attention", "sliding_attention"], "sliding_window": 5}
@@ -172,48 +168,6 @@ def test_at_its_length_log_n_leaves_a_query_as_it_is():
     assert all(differs(got[:, i], expected[:, i]) > 1e-4 for i in (3, 11))
 
 
-STARTS = {
-    "v1, layer": ("v1", {}, [0.2, 0.35551, 0.47071], 0.0),
-    "v1, token": ("v1", {"lambda_granularity": "token"}, [0.2, 0.35551, 0.47071], 0.0),
-    "v1, head": ("v1", {"lambda_granularity": "head", "lambda_init": 1.25}, [1.25] * 3, 0.0),
-    "v1, fixed": ("v1", {"lambda_granularity": "fixed", "lambda_init": [0.0, 0.5, 1.5]}, [0.0, 0.5, 1.5], None),
-    "v2, token": ("v2", {}, [0.5] * 3, 0.0),
-    "v2, head": ("v2", {"lambda_granularity": "head", "lambda_init": 0.3}, [0.3] * 3, None),
-    "v2, layer": ("v2", {"lambda_granularity": "layer", "lambda_init": [0.1, 0.2, 0.7]}, [0.1, 0.2, 0.7], None),
-    "v2, layer, by default": ("v2", {"lambda_granularity": "layer"}, [0.5] * 3, None),
-    "v2, fixed": ("v2", {"lambda_granularity": "fixed"}, [0.5] * 3, None),
-    "v2, fixed at 1.5": ("v2", {"lambda_granularity": "fixed", "lambda_init": 1.5}, [1.5] * 3, None),
-}
-
-
-@pytest.mark.parametrize(("attention", "fields", "starts", "spread"), STARTS.values(), ids=STARTS)
-def test_where_lambda_starts(attention, fields, starts, spread):
-    """Within what the vectors and projections of a new model spread; exact where there are none."""
-    model = DiffTransformerForCausalLM(DiffTransformerConfig.from_baseline(llama(), attention, **fields))
-    with model.record_lambda():
-        model(tokens(2, 9))
-    for found, start in zip(model.lambda_statistics(), starts, strict=True):
-        if spread is None:
-            assert found == pytest.approx({"mean": start, "min": start, "max": start})
-        else:
-            assert found["min"] - 1e-6 <= found["mean"] <= found["max"] + 1e-6
-            assert abs(found["mean"] - start) < 0.25
-            assert found["min"] != start
-
-
-def test_lambda_of_a_checkpoint_without_one_starts_as_new():
-    for attention, granularity, name in (("v1", "token", "lambda_proj.bias"), ("v2", "head", "lambda_logit")):
-        config = DiffTransformerConfig.from_baseline(
-            llama(), attention, lambda_granularity=granularity, lambda_init=[0.2, 0.3, 0.6]
-        )
-        model = build(attention, lambda_granularity=granularity, lambda_init=[0.2, 0.3, 0.6])
-        kept = {key: value for key, value in model.state_dict().items() if f"layers.1.self_attn.{name}" not in key}
-        loaded = DiffTransformerForCausalLM.from_pretrained(None, config=copy.deepcopy(config), state_dict=kept)
-        fresh, held = (loaded.get_parameter(f"model.layers.{i}.self_attn.{name}") for i in (1, 2))
-        torch.testing.assert_close(torch.sigmoid(fresh), torch.full_like(fresh, 0.3))
-        assert torch.equal(held, model.get_parameter(f"model.layers.2.self_attn.{name}"))
-
-
 def test_fields_of_an_own_baseline_are_kept():
     base = DiffTransformerConfig.from_baseline(llama(), "softmax", rotary=False, log_n_length=7)
     for attention in VARIANTS:
@@ -232,46 +186,3 @@ def test_fields_of_an_own_baseline_are_kept():
 def test_fields_that_do_not_fit(fields, said):
     with pytest.raises(ValueError, match=f"^{said}"):
         DiffTransformerConfig(**fields)
-
-
-def test_engines_that_would_drop_sinks_are_refused():
-    model = build("softmax", "sdpa", attention_sink=True)
-    said = r"^attn_implementation: expected one that takes attention sinks .* got 'sdpa'"
-    with pytest.raises(ValueError, match=said):
-        model(tokens(1, 5))
-    for name, function in {"flash_attention_2": flash_attention_forward, "other": sdpa_attention_forward}.items():
-        with pytest.raises(ValueError, match=f"got '{name}'$"):
-            check_takes_sinks(name, function)
-    for name in ("flex_attention", "diffattn", "paged|eager"):
-        check_takes_sinks(name, ALL_ATTENTION_FUNCTIONS[name])
-    check_takes_sinks("flash_attention_4", flash_attention_forward)
-
-
-def test_new_sinks_are_0_and_loaded_ones_stay():
-    config = DiffTransformerConfig.from_baseline(llama(), "softmax", attention_sink=True)
-    model = DiffTransformerForCausalLM(config)
-    layers = [layer.self_attn for layer in model.model.layers]
-    assert all(torch.equal(layer.sinks, torch.zeros(8)) for layer in layers)
-    layers[1].sinks.fill_(3.0)
-    kept = {name: value for name, value in model.state_dict().items() if "layers.0" not in name}
-    loaded = DiffTransformerForCausalLM.from_pretrained(None, config=copy.deepcopy(config), state_dict=kept)
-    assert [layer.self_attn.sinks.mean().item() for layer in loaded.model.layers] == [0.0, 3.0, 0.0]
-
-
-@pytest.mark.parametrize("implementation", ["diffattn", "eager"])
-def test_maps_show_what_the_sink_takes(implementation):
-    model = build("softmax", implementation, attention_sink=True)
-    ids = tokens(1, 6)
-    maps = model(ids, output_attentions=True).attentions
-    expected = build("softmax", "eager", attention_sink=True)(ids, output_attentions=True).attentions
-    for got, want in zip(maps, expected, strict=True):
-        assert_same(got, want)
-        assert got.sum(-1).max() < 1
-
-
-def test_a_sink_goes_with_softmax_alone():
-    base = DiffTransformerConfig.from_baseline(llama(), "softmax", attention_sink=True)
-    assert DiffTransformerConfig.from_baseline(base, "softmax").attention_sink
-    assert not DiffTransformerConfig.from_baseline(base, "v1").attention_sink
-    matched = DiffTransformerConfig.from_baseline(llama(), "softmax", match_parameters=True, attention_sink=True)
-    assert matched.unmatched_parameters == 3 * 8

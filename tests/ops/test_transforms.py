@@ -185,7 +185,7 @@ def test_torchs_own_check_of_the_operators():
     ids = torch.tensor([[0] * 4 + [1] * 5] * 2)
     sinks = torch.randn(2, 2, 2, dtype=torch.float64, requires_grad=True)
     lengths, documents = (None, LENGTHS, None, None, True, [3]), (None, None, ids[:, 4:], ids, True, None)
-    for rest in ((None, *lengths), (None, *documents), (sinks, *lengths), (sinks, *documents)):
+    for rest in ((None, *lengths), (None, *documents), (sinks, *documents)):
         arguments = (q.clone().requires_grad_(), k.clone().requires_grad_(), v.clone().requires_grad_(), *rest, 0.3)
         torch.library.opcheck(_attend, arguments)
         out, lse = _attend(q, k, v, *rest, 0.3)

@@ -20,7 +20,6 @@ from diffattn.errors import UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     from diffattn.training import LoadedRun
 
@@ -141,14 +140,15 @@ def _asked(run: Path, given: dict[str, Any]) -> dict[str, Any]:
     lengths = whole_numbers("length", given["length"])
     with loading():
         from diffattn.evaluation.harness import HarnessConfig, check_installed, measure
+        from diffattn.experiments.single import open_any
     check_installed()
     numbers = {name: given[name] for name in ("limit", "num_fewshot", "batch_size", "seed", "examples")}
     try:
         config = HarnessConfig(tasks=names, lengths=lengths, haystack=_haystack(given["data"]), **numbers)
     except ValueError as error:
         raise UserError(str(error).removeprefix("HarnessConfig: ")) from error
-    model, tokenizer = _loaded(run)
-    return measure(model, tokenizer, config, progress=True)
+    loaded = open_any(str(run))
+    return measure(loaded.model, loaded.tokenizer, config, progress=True)
 
 
 def _haystack(source: str | None) -> str | None:
@@ -156,15 +156,6 @@ def _haystack(source: str | None) -> str | None:
     from diffattn.experiments.single import read_corpus
 
     return None if source is None else "\n".join(read_corpus(source, progress=True).splits["test"])
-
-
-def _loaded(run: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """A run's model, or any other."""
-    from diffattn.training import load_pretrained, load_run
-
-    ours = run.is_dir() and not (run / "config.json").is_file()
-    loaded = load_run(run) if ours else load_pretrained(str(run))
-    return loaded.model, loaded.tokenizer
 
 
 def _show(console: Console, result: dict[str, Any]) -> None:

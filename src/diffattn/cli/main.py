@@ -23,10 +23,11 @@ __all__ = ["COMMANDS", "main"]
 #: The commands, with what the group's help says of each; the module `diffattn.cli.<name>` has its `command`.
 COMMANDS = {
     "compare": "Train models that differ only in their attention, and say which is better.",
-    "experiment": "Run a study with controls, seeds and intervals: needle, language, stability, lambda, scale.",
+    "experiment": "Run a study with controls, seeds and intervals.",
     "reproduce": "Run a results file again, and report the differences.",
     "train": "Train one model.",
-    "evaluate": "Measure the perplexity of a trained model.",
+    "evaluate": "Measure a trained model's perplexity, or ask it tasks.",
+    "inspect": "Look into a trained model, head by head.",
     "generate": "Let a trained model go on with a text.",
     "plan": "Say what differential attention would cost and bring for a model, and whether to use it.",
     "lesson": "Teach differential attention: what is measured beside what is derived.",

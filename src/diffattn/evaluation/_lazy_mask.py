@@ -56,12 +56,16 @@ def stretch_of(mask: Mask, first: int, end: int, length: int) -> slice:
     return slice(0, end if mask is None else length)
 
 
-def mask_of_rows(mask: Mask, first: int, end: int, keys: slice, device: torch.device) -> Tensor:
-    """The mask of queries first to end - 1 and some keys, `[B or 1, heads or 1, end - first, keys]`."""
+def mask_of_rows(mask: Mask, first: int, end: int, keys: slice, device: torch.device, every: int = 1) -> Tensor:
+    """The mask of queries first, first + every, ... below end and some keys, `[B or 1, heads or 1, rows, keys]`."""
     if mask is None:
         positions = torch.arange(max(end, keys.stop), device=device)
-        return (positions[keys] <= positions[first:end, None])[None, None]
-    return mask.rows(first, end, keys) if isinstance(mask, LazyMask) else mask[..., first:end, keys]
+        return (positions[keys] <= positions[first:end:every, None])[None, None]
+    if isinstance(mask, Tensor):
+        return mask[..., first:end:every, keys]
+    if every == 1:
+        return mask.rows(first, end, keys)
+    return torch.cat([mask.rows(row, row + 1, keys) for row in range(first, end, every)], dim=2)
 
 
 def mask_of_queries(mask: Mask, queries: Tensor, length: int) -> Tensor:

@@ -52,7 +52,7 @@ class AttentionCall(NamedTuple):
     def scores_of_rows(self, first: int, end: int, every: int = 1) -> Tensor:
         """Scores of queries first, first + every, ... below end over the keys of their stretch."""
         keys = stretch_of(self.mask, first, end, self.key.shape[2])
-        seen = mask_of_rows(self.mask, first, end, keys, self.query.device)[:, :, ::every]
+        seen = mask_of_rows(self.mask, first, end, keys, self.query.device, every)
         query, key = self.query[:, :, first:end:every], self.key[:, :, keys]
         return self._changed(row_scores(query, key, seen, self.scaling, self.softcap))
 

@@ -66,8 +66,8 @@ class GradientNormsResult:
 def measure(model: PreTrainedModel, tokens: np.ndarray, config: GradientNormsConfig) -> GradientNormsResult:
     """Gradient of the mean loss of next tokens, without dropout; the model and its gradients are left as they were.
 
-    Layers are computed twice and logits made in pieces, so that memory grows with a sequence's length and is far less
-    than a training step's.
+    Layers are computed again in the backward, and in each its attention and its feed-forward once more, and logits are
+    made in pieces: memory grows with a sequence's length and is far less than a training step's.
 
     Args:
         model: a causal language model.
@@ -83,9 +83,9 @@ def measure(model: PreTrainedModel, tokens: np.ndarray, config: GradientNormsCon
         raise ValueError(f"tokens: expected two or more a sequence, got {tokens.shape[1]}")
     count = tokens.shape[0] * (tokens.shape[1] - 1)
     with mode(model, training=False), torch.enable_grad(), _own_gradients(model), ExitStack() as changes:
-        for layer in decoder_layers(model):
-            twice = partial(checkpoint, layer.forward, use_reentrant=False)
-            changes.enter_context(replaced_forward(layer, twice))
+        for module in _computed_again(model):
+            again = partial(checkpoint, module.forward, use_reentrant=False)
+            changes.enter_context(replaced_forward(module, again))
         loss = math.fsum(_backward(model, ids, count) for ids in batches)
         squares = _squares(model)
     return GradientNormsResult(
@@ -95,6 +95,12 @@ def measure(model: PreTrainedModel, tokens: np.ndarray, config: GradientNormsCon
         outside=_roots(squares[0]),
         layers=tuple(_roots(of) for of in squares[1:]),
     )
+
+
+def _computed_again(model: PreTrainedModel) -> list[nn.Module]:
+    """The layers, and what in them has parts: attention and feed-forward are then never in memory together."""
+    layers = decoder_layers(model)
+    return layers + [part for layer in layers for part in layer.children() if any(True for _ in part.children())]
 
 
 @contextmanager

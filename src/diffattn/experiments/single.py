@@ -6,15 +6,17 @@ import os
 from pathlib import Path
 from typing import Any
 
-from diffattn.data import Corpus, PreparedData, load_corpus, prepare
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from diffattn.data import Corpus, EncodedCorpus, PreparedData, load_corpus, prepare
 from diffattn.data.progress import delayed_progress
 from diffattn.errors import UserError
 from diffattn.experiments.presets import Preset
 from diffattn.experiments.request import check_variants, derive, full_source
 from diffattn.storage import make_folder
-from diffattn.training import LoadedRun, train
+from diffattn.training import LoadedRun, Pretrained, load_pretrained, load_run, train
 
-__all__ = ["check_splits", "corpus_of", "origin_of", "read_corpus", "train_one"]
+__all__ = ["check_splits", "corpus_of", "load_any", "open_any", "origin_of", "read_corpus", "train_one"]
 
 
 def train_one(
@@ -90,6 +92,33 @@ def corpus_of(run: LoadedRun, source: str | None, scratch: Path, *, progress: bo
         if _tokens_alike(data, run):
             return data
     return prepare(corpus, vocab_size=len(run.tokenizer), folder=folder, progress=progress, tokenizer=run.tokenizer)
+
+
+def load_any(
+    name: str, source: str | None, scratch: Path, *, progress: bool = True
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, PreparedData | EncodedCorpus]:
+    """A run's model, or any Hugging Face causal model, with its tokenizer and a corpus in its tokens.
+
+    Args:
+        name: a run's folder, or what `load_pretrained` takes.
+        source: as for `corpus_of`; None for the run's own corpus, and `stdlib` for any other model.
+        scratch: a folder to encode into where the run keeps no prepared data.
+
+    Raises:
+        UserError: there is no such model, or the corpus cannot be had.
+    """
+    loaded = open_any(name)
+    if isinstance(loaded, LoadedRun):
+        return loaded.model, loaded.tokenizer, corpus_of(loaded, source, scratch, progress=progress)
+    corpus = read_corpus(full_source(source or "stdlib"), progress)
+    return loaded.model, loaded.tokenizer, EncodedCorpus(loaded.tokenizer, corpus)
+
+
+def open_any(name: str) -> LoadedRun | Pretrained:
+    """A run's model and tokenizer, or those of any Hugging Face causal model, see `load_run` and `load_pretrained`."""
+    folder = Path(name)
+    ours = folder.is_dir() and not (folder / "config.json").is_file()
+    return load_run(folder) if ours else load_pretrained(name)
 
 
 def _tokens_alike(data: PreparedData, run: LoadedRun) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from diffattn.lesson.estimates import Estimate, estimate, mean
 from diffattn.planning.noise_model import NoiseModel
 
-__all__ = ["Measured", "Pair", "draw", "measure", "sharpened", "sharper"]
+__all__ = ["Measured", "Pair", "draw", "measure", "normals", "pieces", "scored", "sharpened", "sharper"]
 
 Pair = tuple[list[float], list[float]]  # e^score of the N - 1 other keys, in the first map and in the second
 
@@ -36,15 +36,28 @@ class Measured:
 
 def draw(model: NoiseModel, count: int, seed: int) -> list[Pair]:
     """Draw the scores of the model's N - 1 other keys `count` times, in both maps; the margins play no part."""
+    return [scored(model, pair) for pair in normals(model.length - 1, count, seed)]
+
+
+def normals(keys: int, count: int, seed: int) -> list[Pair]:
+    """Standard normal numbers for two maps, independent of each other, `count` times."""
     normal = random.Random(seed).gauss
-    own = math.sqrt(1 - model.correlation**2)
+    return [([normal(0, 1) for _ in range(keys)], [normal(0, 1) for _ in range(keys)]) for _ in range(count)]
 
-    def pair() -> Pair:
-        shared = [normal(0, 1) for _ in range(model.length - 1)]
-        other = [model.correlation * x + own * normal(0, 1) for x in shared]
-        return [math.exp(model.strength * x) for x in shared], [math.exp(model.s2 * x) for x in other]
 
-    return [pair() for _ in range(count)]
+def scored(model: NoiseModel, pair: Pair) -> Pair:
+    """e^score of keys with the model's strengths and correlation, out of independent standard normal numbers."""
+    rho, own, s1, s2 = model.correlation, math.sqrt(1 - model.correlation**2), model.strength, model.s2
+    first, second = pair
+    other = [math.exp(s2 * (rho * x + own * z)) for x, z in zip(first, second, strict=True)]
+    return [math.exp(s1 * x) for x in first], other
+
+
+def pieces(pair: Pair, size: int) -> list[Pair]:
+    """A draw cut into as many of `size` keys as it holds, none of which overlap."""
+    first, second = pair
+    starts = range(0, len(first) - size + 1, size)
+    return [(first[start : start + size], second[start : start + size]) for start in starts]
 
 
 def measure(model: NoiseModel, pairs: list[Pair], lam: float = 0.0) -> Measured:

@@ -172,7 +172,8 @@ def variant(base: Attention, name: str) -> Attention:
 
     Args:
         base: an ordinary one.
-        name: one of `VARIANTS`. "v1" halves the heads and doubles the width of the values; "v2" doubles the maps.
+        name: one of `VARIANTS`. "v1" halves the heads and doubles the width of the values; "v2" doubles the maps. Sinks
+            belong to ordinary attention: the others have none.
 
     Raises:
         ValueError: an unknown name, or heads that V1 cannot pair.
@@ -181,6 +182,7 @@ def variant(base: Attention, name: str) -> Attention:
         raise ValueError(f"base: expected ordinary attention to derive {name} from, got {base.name}")
     if name == "softmax":
         return base
+    base = replace(base, sinks=False)
     if name == "gated":
         return replace(base, name=name, gate=True)
     if name == "v2":

@@ -24,7 +24,16 @@ __all__ = [
 
 #: What stands where nothing was measured.
 MISSING = "\N{EN DASH}"
-_NAMES = {"softmax": "softmax", "gated": "gated", "v1": "V1", "v2": "V2"}
+_NAMES = {
+    "softmax": "softmax",
+    "gated": "gated",
+    "logn": "log-n",
+    "sink": "sink",
+    "wide": "wide softmax",
+    "v1": "V1",
+    "v1-no-norm": "V1 without norm",
+    "v2": "V2",
+}
 
 
 def variant_name(variant: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from diffattn.data import PreparedData
 from diffattn.experiments.presets import Preset
 from diffattn.experiments.studies.budgets import curve_at
+from diffattn.experiments.studies.comparisons import seeds_text
 from diffattn.experiments.studies.jobs import Job, Laboratory
 from diffattn.experiments.studies.text_job import WORK, arguments_of
 from diffattn.experiments.studies.tuning import TUNING_SEED, check_rates, chosen_rates
@@ -28,7 +29,7 @@ class TextPreset:
         tuning_share: of the tokens, in a tuning run.
         validation_tokens: predicted at every logged step.
         speed_rounds: samples of each step time.
-        measures: of every trained model, as `measuring.measure_model` takes them.
+        measures: of every trained model, as `inspect_model` takes them.
 
     Raises:
         ValueError: fewer than one seed, or a rate or share out of range.
@@ -60,8 +61,8 @@ class TextPreset:
     def stopping_rule(self) -> str:
         """When the study ends, in words."""
         return (
-            f"{self.seeds} seeds of each, fixed beforehand; no run is added or left out after a look at the results. "
-            "A run whose loss is not finite counts as diverged, and no difference is computed from it."
+            f"{seeds_text(self.seeds)} of each, fixed beforehand; no run is added or left out after a look at the "
+            "results. A run whose loss is not finite counts as diverged, and no difference is computed from it."
         )
 
 

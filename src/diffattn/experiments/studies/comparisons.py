@@ -9,7 +9,7 @@ from typing import Any
 from diffattn.experiments.statistics import holm, paired_difference
 from diffattn.report.wording import decimals_for, finite, join_words, number, signed, variant_name
 
-__all__ = ["Hypothesis", "judge", "outcome_rows", "p_text"]
+__all__ = ["Hypothesis", "judge", "outcome_rows", "p_text", "seeds_text"]
 
 _LEVEL = 0.05
 
@@ -73,6 +73,11 @@ def p_text(p: float | None) -> str:
     if p is None:
         return "no p value"
     return "p < 0.0001" if p < 1e-4 else f"p = {number(p, 2)}"
+
+
+def seeds_text(seeds: int) -> str:
+    """A number of seeds for a reader."""
+    return f"{seeds} seed{'' if seeds == 1 else 's'}"
 
 
 def _entry(hypothesis: Hypothesis, ours: Values, theirs: Values) -> dict[str, Any]:

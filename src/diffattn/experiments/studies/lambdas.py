@@ -51,9 +51,7 @@ ARMS = {
     "V2 token": _v2("token"),
     "V2 head": _v2("head"),
     "V2 layer": _v2("layer"),
-    "V2 fixed, 0.2": _v2("fixed", 0.2),
     "V2 fixed, 0.5": _v2("fixed", 0.5),
-    "V2 fixed, 0.8": _v2("fixed", 0.8),
 }
 _OWN = {"V1": "V1 layer, schedule", "V2": "V2 token"}
 
@@ -62,8 +60,8 @@ PRESETS = {
     for preset in (
         TextPreset(
             name="default",
-            summary="0.8M parameters, 300K tokens, 13 ways, three seeds: within an hour on two cores",
-            size=with_constant_rate(SMALL, tokens=300_000),
+            summary="0.8M parameters, 100K tokens, 11 ways, three seeds: within an hour on two cores",
+            size=with_constant_rate(SMALL, tokens=100_000),
             tuning_share=0.5,
         ),
         TextPreset(
@@ -159,9 +157,8 @@ def _verdict(comparisons: list[dict[str, Any]]) -> str:
         of_version = [entry for entry in comparisons if entry["baseline"] == own]
         parts = []
         for outcome, words in _WORDS.items():
-            names = [
-                entry["variant"].removeprefix(f"{version} ").replace(",", "") for entry in of_version if entry["outcome"] == outcome
-            ]
+            found = [entry["variant"] for entry in of_version if entry["outcome"] == outcome]
+            names = [name.removeprefix(f"{version} ").replace(",", "") for name in found]
             parts += [f"{words}: {join_words(names)}"] if names else []
         said.append(f"Beside {own}, {'; '.join(parts)}.")
     return " ".join(said)

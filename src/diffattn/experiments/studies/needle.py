@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from diffattn.experiments.studies.comparisons import judge, outcome_rows
+from diffattn.experiments.studies.comparisons import judge, outcome_rows, seeds_text
 from diffattn.experiments.studies.jobs import Job, Laboratory
 from diffattn.experiments.studies.needle_charts import needle_charts
 from diffattn.experiments.studies.needle_conditions import CONDITIONS
@@ -94,10 +94,10 @@ def protocol(preset: NeedlePreset) -> dict[str, Any]:
     stated = [one for one, _ in needle_hypotheses(preset.variants, preset.conditions, preset.lengths)]
     return {
         "hypotheses": [{"name": one.name, "text": one.text} for one in stated],
-        "stopping_rule": f"{preset.seeds} seeds a variant and condition and a number of steps, all fixed beforehand. A "
-        f"task is learned when {preset.training.threshold:.0%} of the questions of {preset.training.window} steps were "
-        "answered at the last length. A variant that misses this with any seed is reported so and left out of what is "
-        "said of length.",
+        "stopping_rule": f"{seeds_text(preset.seeds)} a variant and condition and a number of steps, all fixed "
+        f"beforehand. A task is learned when {preset.training.threshold:.0%} of the questions of "
+        f"{preset.training.window} steps were answered at the last length. A variant that misses this with any seed "
+        "is reported so and left out of what is said of length.",
         "analysis": f"The learning rate of each variant is the one of {len(preset.rates)} with the "
         "lowest loss on other questions at the length trained on, each tried once with a seed of its own. "
         f"Differences are paired by seed; 95% t intervals; p values corrected by Holm over all {len(stated)} "

@@ -41,7 +41,7 @@ class Condition:
 
 _QUESTIONS = 8
 _PLAIN = {"haystack": "filler", "questions": _QUESTIONS}
-_POSITIONS = ("softmax", "gated", "logn", "v1", "v2")
+_THREE = ("softmax", "v1", "v2")
 
 #: All but the last ask for facts that are there.
 CONDITIONS = {
@@ -60,7 +60,7 @@ CONDITIONS = {
             title="filler, rotary positions",
             facts=_PLAIN,
             rotary=True,
-            variants=_POSITIONS,
+            variants=_THREE,
             tuned_as="plain",
         ),
         Condition(
@@ -68,7 +68,7 @@ CONDITIONS = {
             title="filler, rotary positions, trained at all lengths",
             facts=_PLAIN,
             rotary=True,
-            variants=_POSITIONS,
+            variants=_THREE,
             lengths=(32, 64, 128, 256, 512, 1024, 2048),
             steps=1.6,
             tuned_as="plain",
@@ -84,8 +84,8 @@ CONDITIONS = {
                 "questions": _QUESTIONS,
             },
             rotary=False,
-            variants=("softmax", "gated", "wide", "v1", "v2"),
-            steps=2.0,
+            variants=_THREE,
+            steps=1.6,
             tuned_as="plain",
         ),
     )

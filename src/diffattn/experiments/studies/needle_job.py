@@ -140,16 +140,17 @@ def _retrieval(model: PreTrainedModel, examples: Mapping[int, TokenExamples], se
 
 
 def _look(model: PreTrainedModel, examples: Mapping[int, TokenExamples]) -> dict[str, Any]:
-    """What the heads attend to at each length, and what a differential model loses without its subtraction."""
-    few = {length: _first(part, _LOOKED_AT) for length, part in examples.items()}
-    config, shortest = attention_mass.AttentionMassConfig(), min(examples)
+    """What heads attend to at the first and last length, and what differential ones lose without the subtraction."""
+    shortest = min(examples)
+    few = {length: _first(examples[length], _LOOKED_AT) for length in (shortest, max(examples))}
+    config = attention_mass.AttentionMassConfig()
     found: dict[str, Any] = {
         "mass": {str(length): attention_mass.measure(model, part, config).to_dict() for length, part in few.items()},
         "maps": answer_maps.measure(model, few[shortest]).to_dict(),
     }
     if model.config.maps == 2:
         pairs = dead_pairs.measure(model, few[shortest].tokens, dead_pairs.DeadPairsConfig())
-        switched = switch_off.measure(model, Sample(examples=examples[shortest]), switch_off.SwitchOffConfig())
+        switched = switch_off.measure(model, Sample(examples=few[shortest]), switch_off.SwitchOffConfig())
         found |= {"dead_pairs": pairs.to_dict(), "switch_off": switched.to_dict()}
     return found
 

@@ -13,9 +13,10 @@ from transformers import LlamaConfig, PreTrainedModel
 
 from diffattn.data import PreparedData, prepare
 from diffattn.evaluation import PerplexityConfig, perplexity
+from diffattn.experiments.inspection import inspect_model
 from diffattn.experiments.presets import Preset
 from diffattn.experiments.single import read_corpus
-from diffattn.experiments.studies.measuring import measure_model
+from diffattn.experiments.studies.measuring import ROWS, rows
 from diffattn.experiments.studies.rounding import rounded
 from diffattn.experiments.studies.variants import variant_config
 from diffattn.experiments.studies.watching import watcher
@@ -55,7 +56,7 @@ def arguments_of(
         fields: of the variant's configuration, such as `lambda_init`.
         watch: as `watcher` takes it.
         splits: the splits to measure at the end, each with how many tokens (None: all).
-        measures: of the trained model, as `measuring.measure_model` takes them.
+        measures: of the trained model, as `inspect_model` takes them.
         keep_model: keep the trained model in the folder.
         changes: of the training's settings.
     """
@@ -93,7 +94,8 @@ def run(arguments: dict[str, Any], folder: Path) -> dict[str, Any]:
     if broke is None:
         model = load_run(folder).model
         found["evaluation"] = _evaluate(arguments, data, settings, model)
-        found["measures"] = measure_model(model, data, settings, arguments["measures"])
+        if arguments["measures"]:
+            found["measures"] = inspect_model(model, rows(data, settings.context, ROWS), arguments["measures"])
     if not arguments["keep_model"]:
         for name in (MODEL, CHECKPOINTS):
             shutil.rmtree(folder / name, ignore_errors=True)

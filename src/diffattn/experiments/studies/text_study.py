@@ -175,8 +175,8 @@ def training_charts(runs: Sequence[Run], names: Sequence[str], of: str = "") -> 
 def failures(runs: Sequence[Run]) -> list[str]:
     """A sentence for each run that diverged."""
     return [
-        f"{variant_name(run['variant'])}, seed {run['seed']}, rate {as_given(run['learning_rate'])}"
-        f"{'' if run['max_grad_norm'] else ', without clipping'}, diverged: its loss was not finite from step "
+        f"{variant_name(run['variant'])}, seed {run['seed']}, rate {as_given(run['learning_rate'])}, "
+        f"{'clipped' if run['max_grad_norm'] else 'not clipped'}: diverged, its loss was not finite from step "
         f"{run['diverged_at']}."
         for run in runs
         if run["diverged_at"] is not None

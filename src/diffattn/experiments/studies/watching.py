@@ -46,12 +46,12 @@ def _validation(data: PreparedData, settings: TrainingSettings, tokens: int) -> 
 
 
 def _context_rms(data: PreparedData, settings: TrainingSettings, wanted: bool) -> Watch:
-    batch, config = rows(data, settings, _ROWS), context_rms.ContextRmsConfig()
+    batch, config = rows(data, settings.context, _ROWS), context_rms.ContextRmsConfig()
     return lambda model: {"context_rms": context_rms.measure(model, batch, config).largest}
 
 
 def _gradients(data: PreparedData, settings: TrainingSettings, wanted: bool) -> Watch:
-    batch, config = rows(data, settings, _ROWS), gradient_norms.GradientNormsConfig()
+    batch, config = rows(data, settings.context, _ROWS), gradient_norms.GradientNormsConfig()
     return lambda model: {"gradients": _by_kind(gradient_norms.measure(model, batch, config))}
 
 

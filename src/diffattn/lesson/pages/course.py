@@ -25,6 +25,10 @@ _MODULES = (
     "counting",
     "grouped",
     "decoding",
+    "needle",
+    "small_model",
+    "behind_norm",
+    "when",
 )
 FIRST, LAST = 1, len(_MODULES)
 #: Seconds of silence after which a step says that it is being computed.

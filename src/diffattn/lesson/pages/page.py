@@ -85,7 +85,7 @@ def _opening(made: Sequence[Made]) -> str:
     return (
         f'<nav aria-label="Parts"><h2>{minutes} minutes in all</h2>\n'
         f"<p>To read; the exercises come on top.</p>\n<ol>{plan}</ol></nav>\n"
-        f"<p>{_prose(words.ABSENT)}</p>\n<h2>What you need</h2>\n{_list(words.PREREQUISITES)}"
+        f"<h2>What you need</h2>\n{_list(words.PREREQUISITES)}"
     )
 
 
@@ -147,12 +147,9 @@ def _closing() -> str:
         f"<dt>{escape(t.name)}</dt><dd><i>Said:</i> {_prose(t.said)}<br><i>Meant:</i> {_prose(t.meant)}</dd>\n"
         for t in words.GLOSSARY
     )
-    combined = "".join(f"<dt>{escape(name)}</dt><dd>{_prose(reason)}</dd>\n" for name, reason in words.COMBINES)
     readings = "".join(f"<li>{_reading(reading)}</li>\n" for reading in words.READINGS)
     points = "".join(f"<li>{_prose(point)}</li>\n" for point in words.RECAP)
     return (
-        f"<section><h2>When to use it</h2>\n{_list(words.WHEN)}</section>\n"
-        f'<section><h2>How it combines</h2>\n<dl class="words">{combined}</dl>\n<p>{_prose(words.MORE)}</p></section>\n'
         f"<section><h2>Ten points to keep</h2>\n<ol>{points}</ol></section>\n"
         f'<section><h2>Nine terms: what people say, what it means</h2>\n<dl class="words">{terms}</dl></section>\n'
         f"<section><h2>Readings</h2>\n<ul>{readings}</ul></section>\n"

@@ -107,7 +107,7 @@ class Part:
     """A part of the lesson; its steps and exercises are computed when they are called for.
 
     Attributes:
-        number: 1 to 9.
+        number: 1 to 13.
         title: in a few words.
         minutes: that it takes to read, without the exercises.
         aim: what the reader can do afterwards, in one sentence.

@@ -19,7 +19,7 @@ GLUE = "\u00a0"  # no line is broken here; it is shown as a space
 def opening(parts: Iterable[Part]) -> str:
     """What stands before the first part."""
     listed = list(parts)
-    plan = [f"  {part.number}  {part.title} ({part.minutes} min)" for part in listed]
+    plan = [f"{part.number:3}  {part.title} ({part.minutes} min)" for part in listed]
     return "\n".join(
         [
             _heading("Differential attention: a lesson", "="),
@@ -28,8 +28,6 @@ def opening(parts: Iterable[Part]) -> str:
             *plan,
             "",
             _filled(words.ONE_PART),
-            "",
-            _filled(words.ABSENT),
             "",
             "What you need:",
             *(_bullet(text) for text in words.PREREQUISITES),
@@ -94,12 +92,7 @@ def closing() -> str:
     ]
     readings = ["\n".join([_bullet(f"{r.title} ({r.source}). {r.why}"), *_links(r)]) for r in words.READINGS]
     pieces = [
-        _heading("When to use it", "="),
-        *(_bullet(text) for text in words.WHEN),
-        "\n" + _heading("How it combines", "="),
-        *(_bullet(f"{name}: {reason}") for name, reason in words.COMBINES),
-        "\n" + _filled(words.MORE),
-        "\n" + _heading("Ten points to keep", "="),
+        _heading("Ten points to keep", "="),
         *(_hanging(text, f"  {index:2}  ") for index, text in enumerate(words.RECAP, 1)),
         "\n" + _heading("Nine terms: what people say, what it means", "="),
         *terms,

@@ -1,21 +1,17 @@
-"""What stands around the parts: prerequisites, glossary, readings, recap, when to use it, and what comes next."""
+"""What stands around the parts: prerequisites, glossary, readings, recap, and what comes next."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 __all__ = [
-    "ABSENT",
-    "COMBINES",
     "GLOSSARY",
     "INTRODUCTION",
-    "MORE",
     "NEXT",
     "ONE_PART",
     "PREREQUISITES",
     "READINGS",
     "RECAP",
-    "WHEN",
     "Reading",
     "Term",
 ]
@@ -42,8 +38,9 @@ INTRODUCTION = (
     "Attention is a softmax over all that a query sees. Softmax cannot say 'nothing here', so whatever is irrelevant "
     "takes a share. Differential attention has two softmax maps and subtracts one from the other. This lesson measures "
     "what that does, where it helps, where it hurts, and what it costs.",
-    "Numbers are labelled. Measured: drawn, run or timed here, by plain Python; +- gives a 95 % interval. Derived: "
-    "from a closed form or a count. Where the two stand side by side, compare them.",
+    "Numbers are labelled. Measured: drawn, run or timed here, by plain Python, and in parts 10 to 12 also taken from "
+    "small models that this project trained; +- gives a 95 % interval. Derived: from a closed form or a count. Where "
+    "the two stand side by side, compare them.",
 )
 
 ONE_PART = "One part at a time: `diffattn lesson 1`; its exercises: `diffattn lesson 1 --exercise`."
@@ -54,53 +51,26 @@ PREREQUISITES = (
     "From statistics: normal distribution, variance, correlation, what a 95 % interval is.",
 )
 
-ABSENT = (
-    "Parts 10 to 12 (needle in a haystack and hallucination, a small language model, the norm's part in training) need "
-    "trained models and are not in this walk; `diffattn compare` trains and compares models, which is part 11."
-)
-
 RECAP = (
     "Softmax weights are positive and sum to 1, so what is irrelevant always takes a share: the noise floor.",
     "Signal-to-noise per position does not depend on the length; noise mass, the output's signal-to-noise and the "
-    "chance of the match to be the largest do.",
-    "A statement about the floor needs the margin, the noise and the length. Fourfold length costs 1.39 of margin.",
+    "chance of the match to be the largest do. Say margin, noise and length: fourfold length costs 1.39 of margin.",
     "Differential attention is (A1 - lambda A2) V. What both maps share cancels, what one of them has alone stays.",
-    "It wins as far as the two maps' noise is correlated: at best 1 / erf(s sqrt(1 - rho)) times softmax.",
+    "It wins as far as the two maps' noise is correlated: at best 1 / erf(s sqrt(1 - rho)) times softmax. Then it also "
+    "finds more needles and invents fewer; sharper scores find no more.",
     "It loses with a large fixed lambda under independent noise, at short lengths, and where the second map holds the "
     "match.",
-    "V1: half the heads, values of double width, one lambda a layer with a depth schedule, a norm for each head.",
-    "V2: twice the queries on the baseline's keys and values, lambda by token and head from a sigmoid, no norm, "
-    "adjacent pairs.",
+    "V1: half the heads, values of double width, one lambda a layer with a depth schedule, a norm for each head, which "
+    "hides how lambda and context grow.",
+    "V2: twice the queries on the baseline's keys and values, lambda by token and head from a sigmoid, no norm, for "
+    "the context stays below 2; adjacent pairs.",
     "V1 adds 6d parameters a layer, V2 about a quarter to two fifths of the attention's. Both keep the baseline's "
-    "cache.",
-    "V2 doubles the arithmetic on the same bytes: free where memory is the limit, not with MLA, many tokens a step, or "
-    "on a processor bound by arithmetic.",
-)
-
-WHEN = (
-    "Yes, after measuring: retrieval from long contexts and questions over many documents from 64K up, with a model "
-    "that is trained from scratch or trained on.",
-    "No: a dense pretrained model that holds up at length; contexts under 16K.",
-    "Marginal: code completion at 8K. Below 4K it cannot be told from ordinary attention.",
-    "Measure it against ordinary attention at its own best temperature and against gated attention, with paired seeds.",
-)
-
-COMBINES = (
-    ("Grouped queries", "free; both maps of a pair read one key and one value, and the cache is the baseline's."),
-    ("MLA", "not free; all heads share one latent, so the baseline is near the ridge and V2 beyond it. Motif-3 lets "
-     "few noise maps serve many heads."),
-    ("Mixtures of experts", "yes; they change the feed-forward alone, beside which V2's weights are few."),
-    ("RoPE", "yes; it turns both maps' queries and the keys, and no values."),
-    ("YaRN", "yes; it also sharpens the scores, which raises signal-to-noise by itself: give it to the baseline too."),
-    ("FlashAttention", "V2 as it stands: one ordinary call with twice the heads, then a subtraction."),
-    ("Speculative decoding", "free up to a point; each token of a step multiplies the intensity."),
-    ("Sliding windows on alternate layers", "yes; a window bounds the noise, so the gain is in the layers that see "
-     "all keys."),
-)  # fmt: skip
-
-MORE = (
-    "More of each: docs/combining.md and docs/when-to-use.md. For a model of yours: `diffattn plan CONFIG` says what "
-    "it costs and brings, `diffattn noise --model MODEL` whether it has the problem."
+    "cache. V2 doubles the arithmetic on the same bytes: free where memory is the limit, not with MLA, many tokens a "
+    "step, or on a processor bound by arithmetic.",
+    "Small effects need paired seeds, an interval, a correction for the number of questions, and the size below which "
+    "nothing would have been seen.",
+    "Measure first whether the model has the problem; then compare with softmax of the same size, at its own best "
+    "temperature, and with gated attention. Under 16K it rarely pays.",
 )
 
 NEXT = (

@@ -148,7 +148,7 @@ def exercises() -> tuple[Exercise, ...]:
 PART = Part(
     number=5,
     title="Cancellation measured",
-    minutes=10,
+    minutes=9,
     aim="say where differential attention wins, by how much, where it loses, and what cheaper means reach.",
     steps=(
         the_closed_form,

@@ -206,7 +206,7 @@ def grouped_model() -> Step:
 PART = Part(
     number=7,
     title="Counting",
-    minutes=4,
+    minutes=3,
     aim="count a model's parameters under each attention, and say what grew and what stayed.",
     steps=(multi_head, grouped, counted_lists, multi_head_model, grouped_model),
     exercises=exercises,

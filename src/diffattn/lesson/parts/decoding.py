@@ -208,7 +208,7 @@ def exercises() -> tuple[Exercise, ...]:
 PART = Part(
     number=9,
     title="Decode arithmetic",
-    minutes=7,
+    minutes=5,
     aim="say when V2's decode step takes the baseline's time, and when it does not.",
     steps=(flops_and_bytes, the_roofline, the_weights, a_measured_step),
     exercises=exercises,

@@ -224,7 +224,7 @@ def exercises() -> tuple[Exercise, ...]:
 PART = Part(
     number=3,
     title="V1 in full",
-    minutes=7,
+    minutes=5,
     aim="write down every piece of DIFF V1 with its shape, and say what each is for.",
     steps=(half_the_heads, lambda_by_layer, what_the_norm_does, the_whole_layer),
     exercises=exercises,

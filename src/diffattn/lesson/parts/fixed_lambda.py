@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from diffattn.lesson.draws import Pair, draw, measure
+from diffattn.lesson.draws import Pair, draw, measure, pieces
 from diffattn.lesson.estimates import Estimate
 from diffattn.lesson.pages.part import Cell, Chart, Column, Series, Step, Table, both, pair
 from diffattn.planning.noise_model import NoiseModel
@@ -52,13 +52,7 @@ def model(length: int) -> NoiseModel:
 def cut() -> dict[int, list[Pair]]:
     """A few long contexts, cut into shorter ones for the shorter lengths."""
     whole = draw(model(max(LENGTHS)), DRAWS, seed=61)
-    return {n: [piece for pair in whole for piece in _pieces(pair, n - 1)] for n in LENGTHS}
-
-
-def _pieces(pair: Pair, size: int) -> list[Pair]:
-    first, second = pair
-    starts = range(0, len(first) - size + 1, size)
-    return [(first[start : start + size], second[start : start + size]) for start in starts]
+    return {n: [piece for pair in whole for piece in pieces(pair, n - 1)] for n in LENGTHS}
 
 
 def _chart(points: list[tuple[int, Estimate]]) -> Chart:

@@ -190,7 +190,7 @@ def _largest(heads: Heads) -> float:
 PART = Part(
     number=2,
     title="The operator from nothing",
-    minutes=8,
+    minutes=6,
     aim="build differential attention in plain Python, verify what it cancels, and name the traps of its code.",
     steps=(safe_softmax, two_maps, what_cancels, the_product, traps),
     exercises=exercises,

@@ -171,7 +171,7 @@ def exercises() -> tuple[Exercise, ...]:
 PART = Part(
     number=8,
     title="Grouped queries",
-    minutes=4,
+    minutes=2,
     aim="say what V2 stores, and which map reads which key and value.",
     steps=(the_cache, the_run, who_reads_what),
     exercises=exercises,

@@ -210,7 +210,7 @@ def exercises() -> tuple[Exercise, ...]:
 PART = Part(
     number=1,
     title="The noise floor",
-    minutes=8,
+    minutes=6,
     aim="say exactly why softmax has a noise floor, and what grows, what falls and what stays as the context grows.",
     steps=(the_floor, the_flat_line, what_changes, the_margin_needed, your_own_numbers),
     exercises=exercises,

@@ -170,7 +170,7 @@ def exercises() -> tuple[Exercise, ...]:
 PART = Part(
     number=6,
     title="The lambda sweep",
-    minutes=5,
+    minutes=3,
     aim="say what lambda trades, and find its best value by measurement and by formula.",
     steps=(the_sweep, row_sum_and_negative_mass, the_best_lambda, over_the_length),
     exercises=exercises,

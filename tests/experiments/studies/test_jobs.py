@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -84,22 +85,29 @@ def test_ctrl_c_in_a_job_passes_through(tmp_path):
     assert calls(tmp_path) == {0: 1, 1: 1, 2: 0, 3: 0}
 
 
-def test_ctrl_c_stops_all_workers_at_once(tmp_path):
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])}
+@pytest.fixture
+def program(tmp_path):
+    """The process of a laboratory whose job 0 ends and whose others wait, in a group of its own."""
     (tmp_path / "program.py").write_text(PROGRAM)
     process = subprocess.Popen(
         [sys.executable, str(tmp_path / "program.py"), str(tmp_path), "2"],
-        env=environment,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), *sys.path])},
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 120
+    yield process
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_ctrl_c_stops_all_workers_at_once(tmp_path, program):
+    deadline = time.monotonic() + 300
     while sum(calls(tmp_path).values()) < 3:  # job 0 is done, jobs 1 and 2 wait
-        assert process.poll() is None
+        assert program.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to all of them
-    assert process.wait(timeout=120) != 0  # the jobs themselves would wait for longer
+    os.killpg(program.pid, signal.SIGINT)  # as a terminal does: to all of them
+    assert program.wait(timeout=300) != 0  # the jobs themselves would wait for longer
     assert calls(tmp_path) == {0: 1, 1: 1, 2: 1, 3: 0}
     assert not (tmp_path / "runs" / "job1" / "result.json").exists()
 

@@ -11,7 +11,13 @@ import torch
 from diffattn.data import load_corpus, prepare
 from diffattn.errors import UserError
 from diffattn.experiments.headlines import headlines
-from diffattn.experiments.inspection import DIFFERENTIAL, MEASURES, attention_on_needles, inspect_model
+from diffattn.experiments.inspection import (
+    DIFFERENTIAL,
+    MEASURES,
+    attention_on_needles,
+    inspect_model,
+    needles_found,
+)
 from diffattn.models import DiffTransformerConfig, DiffTransformerForCausalLM
 from diffattn.report.wording import MISSING
 from diffattn.storage import to_json
@@ -91,3 +97,20 @@ def test_attention_on_needles_of_a_model_that_attends_evenly(corpus_folder, tmp_
     assert found["summary"]["mean"]["sink_share"] == pytest.approx(1 / 650, rel=0.2)
     assert float(lines["entropy of the first map, nats"]) == pytest.approx(math.log(650), rel=0.03)
     assert lines["negative mass"] == "0"
+
+
+def test_needles_are_asked_for_at_every_depth_and_at_the_lengths_that_fit(corpus_folder, tmp_path):
+    data = prepare(load_corpus(corpus_folder), vocab_size=300, folder=tmp_path, progress=False)
+    config = DiffTransformerConfig.from_baseline(llama(), "softmax", vocab_size=data.vocab_size)
+    model = DiffTransformerForCausalLM(config).eval()
+    found = needles_found(model, data.tokenizer, 1500, 2)
+    assert found["lengths"] == [375, 750, 1500]
+    assert found["numbers"] is None
+    lines = headlines({"needles": found})
+    assert len(lines) == 3 * 5
+    # A random model says none of the numbers; Wilson's interval of none of two.
+    assert lines[0] == ("needles", "found at 375 tokens, depth 0%", "0% (0% to 65.8%)")
+    shortest = needles_found(model, data.tokenizer, 400, 1)
+    assert shortest["lengths"] == [400], "half has no room for the needle"
+    with pytest.raises(UserError, match="give a length of that or more"):
+        needles_found(model, data.tokenizer, 200, 1)

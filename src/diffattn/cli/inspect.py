@@ -32,13 +32,13 @@ def command(
     split: Annotated[str, typer.Option(help="train, validation or test.")] = "test",
     json_file: JsonFile = None,
 ) -> None:
-    """Look into a trained model: where its attention goes when it is asked for a needle, its largest logits and hidden
-    states, the size of its contexts, gradients by module, what rounding and noise cost it, and of differential models
-    lambda, dead pairs, and what is lost when the subtraction is switched off, as a whole and head by head.
+    """Look into a trained model: whether it finds a needle, where its attention goes then, its largest logits and
+    hidden states, the size of its contexts, gradients by module, what rounding and noise cost it, and of differential
+    models lambda, dead pairs, and what is lost when the subtraction is switched off, as a whole and head by head.
 
     \b
-    Measures: attention, outliers, context_rms, gradient_norms, bfloat16_error, quantised, lambda_values, switch_off,
-    dead_pairs. Memory grows with the length of a sequence, not with its square.
+    Measures: attention, needles (found, by depth and length), outliers, context_rms, gradient_norms, bfloat16_error,
+    quantised, lambda_values, switch_off, dead_pairs. Memory grows with the length of a sequence, not with its square.
 
     \b
     Examples:
@@ -88,12 +88,13 @@ def _inspected(
 
 
 def _names(measures: str) -> list[str]:
-    from diffattn.experiments.inspection import MEASURES
+    from diffattn.experiments.inspection import MEASURES, ON_NEEDLES
 
-    names = ["attention", *MEASURES] if measures == "all" else [name.strip() for name in measures.split(",")]
-    unknown = [name for name in names if name not in ("attention", *MEASURES)]
+    known = [*ON_NEEDLES, *MEASURES]
+    names = known if measures == "all" else [name.strip() for name in measures.split(",")]
+    unknown = [name for name in names if name not in known]
     if unknown:
-        raise UserError(f"there is no measure {unknown[0]!r}: use all, or some of attention, {', '.join(MEASURES)}")
+        raise UserError(f"there is no measure {unknown[0]!r}: use all, or some of {', '.join(known)}")
     return names
 
 
@@ -102,15 +103,15 @@ def _measured(
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Each measure's result, and why others have none; with `refuse`, the first that cannot be taken is an error."""
     from diffattn.data.progress import delayed_progress
-    from diffattn.experiments.inspection import attention_on_needles, inspect_model
+    from diffattn.experiments.inspection import ON_NEEDLES, inspect_model
 
     measured: dict[str, Any] = {}
     left_out: dict[str, str] = {}
     with delayed_progress("Measuring", len(names)) as advance:
         for name in names:
             try:
-                if name == "attention":
-                    measured[name] = attention_on_needles(model, tokenizer, prompt, prompts)
+                if name in ON_NEEDLES:
+                    measured[name] = ON_NEEDLES[name](model, tokenizer, prompt, prompts)
                 else:
                     measured |= inspect_model(model, batch, [name])
             except UserError as error:

@@ -8,7 +8,7 @@ from typing import Any
 
 from diffattn.report.wording import MISSING, finite, number, percent, signed
 
-__all__ = ["headlines"]
+__all__ = ["by_kind", "headlines"]
 
 Line = tuple[str, str, str]
 
@@ -34,11 +34,16 @@ def _context(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _gradients(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "norm of all parameters", _number(result["total"])
+    for name, norm in by_kind(result).items():
+        yield f"norm of {name}", _number(norm)
+
+
+def by_kind(result: Mapping[str, Any]) -> dict[str, float | None]:
+    """What `gradient_norms` gave for each kind of module, all layers together; None where one is not finite."""
     kinds = list(dict.fromkeys(name for layer in result["layers"] for name in layer))
     inside = {kind: [layer.get(kind, 0.0) for layer in result["layers"]] for kind in kinds}
-    for name, values in {**{name: [value] for name, value in result["outside"].items()}, **inside}.items():
-        whole = [value for value in values if value is not None]
-        yield f"norm of {name}", _number(math.hypot(*whole) if len(whole) == len(values) else None)
+    whole = {kind: None if None in norms else math.hypot(*norms) for kind, norms in inside.items()}
+    return {**result["outside"], **whole}
 
 
 def _bfloat16(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -90,8 +95,18 @@ def _attention(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield "negative mass", _number(summary["mean"]["negative"])
 
 
+def _needles(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for length, row in zip(result["lengths"], result["grid"]["cells"], strict=True):
+        for depth, cell in zip(result["depths"], row, strict=True):
+            interval = "" if cell["low"] is None else f" ({percent(cell['low'])} to {percent(cell['high'])})"
+            yield f"found at {length:,} tokens, depth {depth:.0%}", f"{_share(cell['share'])}{interval}"
+    if result["numbers"]:
+        yield "what the tokenizer makes of numbers", result["numbers"]
+
+
 _LINES: dict[str, Callable[[Mapping[str, Any]], Iterator[tuple[str, str]]]] = {
     "attention": _attention,
+    "needles": _needles,
     "outliers": _outliers,
     "context_rms": _context,
     "gradient_norms": _gradients,

@@ -10,6 +10,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from diffattn.errors import UserError
 from diffattn.evaluation import (
+    answers,
     attention_mass,
     bfloat16_error,
     context_rms,
@@ -23,9 +24,9 @@ from diffattn.evaluation import (
 from diffattn.evaluation.answer_spans import text_questions
 from diffattn.evaluation.effects import Sample
 from diffattn.models import DiffTransformerConfig
-from diffattn.tasks import make_texts
+from diffattn.tasks import TextExample, make_texts, number_tokens
 
-__all__ = ["DIFFERENTIAL", "MEASURES", "attention_on_needles", "inspect_model"]
+__all__ = ["DIFFERENTIAL", "MEASURES", "ON_NEEDLES", "attention_on_needles", "inspect_model", "needles_found"]
 
 Measure = Callable[[PreTrainedModel, np.ndarray], Any]
 
@@ -91,10 +92,54 @@ def attention_on_needles(
         UserError: the length is too small for the needle and its question, or see `attention_mass.measure`.
     """
 
-    def tokens_of(text: str) -> int:
-        return len(tokenizer(text)["input_ids"])
-
-    examples = make_texts("needle", tokens_of, length=length, examples=count, seed=0)
+    examples = _needles(tokenizer, length, count, None)
     questions = text_questions(examples, tokenizer)
     found = attention_mass.measure(model, questions, attention_mass.AttentionMassConfig())
     return {"prompt_tokens": length, **found.to_dict()}
+
+
+def needles_found(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, length: int, count: int
+) -> dict[str, Any]:
+    """Needles found by depth and length, in prompts of `length` tokens, of half and of a quarter as far as they fit.
+
+    Args:
+        model: a causal language model.
+        tokenizer: its own.
+        length: tokens of the longest prompts with their answers, at most.
+        count: prompts of each depth and length, the same needles at every depth.
+
+    Returns:
+        `grid`, what `answers.measure_grid` finds as JSON has it, `depths` and `lengths`, and `numbers`, what the
+        tokenizer makes of the answers that a reader must know, or None.
+
+    Raises:
+        UserError: the length is too small for the needle, its question and its answer.
+    """
+    config = answers.AnswersConfig()
+    examples: dict[int, list[TextExample]] = {}
+    for size in (length, length // 2, length // 4):
+        try:
+            found = [_needles(tokenizer, size - _ANSWER, count, depth) for depth in config.depths]
+        except UserError:
+            if not examples:
+                raise
+            break
+        examples[size] = [example for of_depth in found for example in of_depth]
+    grid = answers.measure_grid(model, examples, config, tokenizer=tokenizer)
+    placed = sorted({answer for example in examples[length] for answer in example.answers})
+    numbers = number_tokens(lambda text: tokenizer(text)["input_ids"], tokenizer.decode, placed)
+    return {"depths": config.depths, "lengths": sorted(examples), "grid": grid.to_dict(), "numbers": numbers.problem}
+
+
+def _needles(tokenizer: PreTrainedTokenizerBase, length: int, count: int, depth: float | None) -> list[TextExample]:
+    def tokens_of(text: str) -> int:
+        return len(tokenizer(text)["input_ids"])
+
+    return make_texts("needle", tokens_of, length=length, depth=depth, examples=count, seed=0)
+
+
+_ANSWER = 40  # tokens that a prompt leaves for its answer
+
+#: Measures that ask for a needle in a text, and so take the tokenizer.
+ON_NEEDLES = {"attention": attention_on_needles, "needles": needles_found}

@@ -45,11 +45,14 @@ class Hypothesis:
 Values = Mapping[int, float | None]
 
 
-def judge(hypotheses: Sequence[tuple[Hypothesis, Values, Values]]) -> list[dict[str, Any]]:
+def judge(
+    hypotheses: Sequence[tuple[Hypothesis, Values, Values]], broken: str = "diverged or was not measured"
+) -> list[dict[str, Any]]:
     """Compare each hypothesis's two sets of values by seed, and correct for the number of hypotheses by Holm's method.
 
     Args:
         hypotheses: each with its variant's and its baseline's value by seed; None is a run that broke down.
+        broken: what such a run did, in words.
 
     Returns:
         For each: what `paired_difference` gives, `values`, `baseline_values`, `p_holm`, `outcome` ("supported",
@@ -59,7 +62,7 @@ def judge(hypotheses: Sequence[tuple[Hypothesis, Values, Values]]) -> list[dict[
     for entry, corrected in zip(entries, holm([entry["p"] for entry in entries]), strict=True):
         entry["p_holm"] = corrected
         entry["outcome"] = _outcome(entry)
-        entry["sentence"] = _sentence(entry)
+        entry["sentence"] = _sentence(entry, broken)
     return entries
 
 
@@ -101,11 +104,11 @@ def _outcome(entry: Mapping[str, Any]) -> str:
     return "supported" if (entry["difference_mean"] < 0) == entry["lower"] else "contradicted"
 
 
-def _sentence(entry: Mapping[str, Any]) -> str:
+def _sentence(entry: Mapping[str, Any], broken: str) -> str:
     name, baseline = variant_name(entry["variant"]), variant_name(entry["baseline"])
     pair = f"{name} minus {baseline} at {entry['at']}, {entry['measure']}"
     if entry["difference_mean"] is None:
-        return f"{pair}: not compared; {_missing(entry, name, baseline)}."
+        return f"{pair}: not compared; {_missing(entry, name, baseline, broken)}."
     decimals = decimals_for([entry["difference_mean"], entry["interval_low"] or 0, entry["interval_high"] or 0])
     mean = f"{pair}: {signed(entry['difference_mean'], decimals)} {entry['unit']}"
     if entry["p"] is None:
@@ -117,11 +120,11 @@ def _sentence(entry: Mapping[str, Any]) -> str:
     return f"{measured}: {_conclusion(entry)}."
 
 
-def _missing(entry: Mapping[str, Any], name: str, baseline: str) -> str:
+def _missing(entry: Mapping[str, Any], name: str, baseline: str, broken: str) -> str:
     if not entry["seeds"]:
         return "they share no seed"
-    broken = [who for who, key in ((name, "values"), (baseline, "baseline_values")) if None in entry[key]]
-    return f"{join_words(broken)} diverged or was not measured with at least one seed"
+    whose = [who for who, key in ((name, "values"), (baseline, "baseline_values")) if None in entry[key]]
+    return f"{join_words(whose)} {broken} with at least one seed"
 
 
 def _conclusion(entry: Mapping[str, Any]) -> str:

@@ -161,7 +161,7 @@ def conclude(results: dict[str, Any]) -> dict[str, Any]:
             needle_values(runs, name, condition, what, length) for name in (stated.variant, stated.baseline)
         )
         pairs.append((stated, ours, theirs))
-    comparisons = judge(pairs)
+    comparisons = judge(pairs, "missed the threshold")
     return {
         "comparisons": comparisons,
         "outcomes": outcome_rows(comparisons),

@@ -25,20 +25,8 @@ Table = dict[str, Any]
 
 
 def needle_verdict(comparisons: Sequence[Mapping[str, Any]], results: Results) -> list[str]:
-    """What came of the hypotheses, then who missed the threshold."""
-    said = []
-    for variant in dict.fromkeys(entry["variant"] for entry in comparisons):
-        own = [entry for entry in comparisons if entry["variant"] == variant]
-        parts = []
-        for outcome, words in (
-            ("supported", "better than softmax"),
-            ("contradicted", "worse than softmax"),
-            ("not resolved", "not resolved"),
-            ("not measured", "not measured"),
-        ):
-            names = [entry["hypothesis"].removeprefix(f"{variant}, ") for entry in own if entry["outcome"] == outcome]
-            parts += [f"{words}: {join_words(names)}"] if names else []
-        said.append(f"{variant_name(variant)}: {'; '.join(parts)}.")
+    """What came of the hypotheses, who missed the threshold, and the order at the greatest length."""
+    said = [_of_variant(name, comparisons) for name in dict.fromkeys(entry["variant"] for entry in comparisons)]
     missed = [
         f"{variant_name(variant)} ({title})"
         for condition, title in results["conditions"].items()
@@ -47,7 +35,42 @@ def needle_verdict(comparisons: Sequence[Mapping[str, Any]], results: Results) -
     ]
     if missed:
         said.append(f"Not learned with every seed, and so left out of what is said of length: {join_words(missed)}.")
-    return [" ".join(said)] if said else ["Nothing was compared."]
+    orders = [_order(condition, results) for condition in results["conditions"] if condition != "absent"]
+    return [" ".join(said) or "Nothing was compared.", *(order for order in orders if order)]
+
+
+def _of_variant(variant: str, comparisons: Sequence[Mapping[str, Any]]) -> str:
+    own = [entry for entry in comparisons if entry["variant"] == variant]
+    parts = []
+    for outcome, words in _OUTCOMES.items():
+        claims = [entry["hypothesis"].split(", ") for entry in own if entry["outcome"] == outcome]
+        names = [f"{what} ({condition})" for _, condition, what in claims]
+        parts += [f"{words}: {join_words(names)}"] if names else []
+    return f"{variant_name(variant)}: {'; '.join(parts)}."
+
+
+_OUTCOMES = {
+    "supported": "better than softmax",
+    "contradicted": "worse than softmax",
+    "not resolved": "not resolved",
+    "not measured": "not measured",
+}
+
+
+def _order(condition: str, results: Results) -> str | None:
+    """All variants that learned a task, by their mean accuracy at the greatest length; no test was planned of this."""
+    length = max(results["lengths"])
+    means = {
+        variant: found[0]
+        for variant in variants_of(results, condition)
+        if usable(own := runs_of(results, condition, variant))
+        and (found := over_seeds([accuracy_at(run, length) for run in own]))
+    }
+    if len(means) < 2:
+        return None
+    ranked = [f"{variant_name(name)} {means[name]:.3f}" for name in sorted(means, key=lambda name: -means[name])]
+    title = results["conditions"][condition]
+    return f"Mean accuracy at {length:,} tokens ({title}), an order and no test: {join_words(ranked)}."
 
 
 def needle_tables(comparisons: Sequence[Mapping[str, Any]], results: Results) -> list[Table]:

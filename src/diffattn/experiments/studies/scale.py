@@ -78,9 +78,9 @@ PRESETS = {
     for preset in (
         ScalePreset(
             name="default",
-            summary="widths 64, 128 and 192, 150K tokens, three seeds: within an hour on two cores",
-            smaller=(_sized("width 64", 64, 2, 4, tokens=150_000), _sized("width 128", 128, 4, 4, tokens=150_000)),
-            size=_sized("width 192", 192, 6, 6, tokens=150_000),
+            summary="widths 64, 128 and 192, 120K tokens, three seeds: within an hour on two cores",
+            smaller=(_sized("width 64", 64, 2, 4, tokens=120_000), _sized("width 128", 128, 4, 4, tokens=120_000)),
+            size=_sized("width 192", 192, 6, 6, tokens=120_000),
         ),
         ScalePreset(
             name="large",

@@ -113,7 +113,7 @@ def protocol(preset: StabilityPreset) -> dict[str, Any]:
 def collect(request: Any, laboratory: Laboratory, data: PreparedData) -> dict[str, Any]:
     """Train every variant at every rate, with and without clipping."""
     preset = request.preset
-    watch = {"context_rms": True, "gradients": True}
+    watch = {"context_rms": True}
     jobs = [
         Job(
             id=f"{name}-rate{rate:g}-clip{clip:g}-seed{seed}",
@@ -126,7 +126,7 @@ def collect(request: Any, laboratory: Laboratory, data: PreparedData) -> dict[st
                 seed=seed,
                 watch=watch,
                 splits={"validation": preset.size.evaluation_tokens},
-                measures=["bfloat16_error", "outliers"],
+                measures=["bfloat16_error", "outliers", "gradient_norms"],
                 learning_rate=rate,
                 max_grad_norm=clip,
             ),

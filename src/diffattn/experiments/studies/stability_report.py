@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from diffattn.experiments.headlines import by_kind
 from diffattn.experiments.studies.charts import axis, curves_chart, index_of
 from diffattn.experiments.studies.stability_events import LARGE_LAMBDA
 from diffattn.report.wording import MISSING, as_given, count, finite, number, quantity, variant_name
@@ -101,19 +102,17 @@ def _span(values: Sequence[Any]) -> str:
 def _gradients(runs: Sequence[Run], results: Mapping[str, Any]) -> dict[str, Any]:
     """At the end of the run at the lowest rate, clipped as first named, first seed."""
     rate, clip = min(results["rates"]), results["clips"][0]
-    kinds: list[str] = []
-    found: dict[str, dict[str, float]] = {}
-    for run in runs:
-        logged = (run["curves"].get("watched") or {}).get("gradients")
-        if logged and run["learning_rate"] == rate and run["max_grad_norm"] == clip and run["variant"] not in found:
-            found[run["variant"]] = logged[-1]
-            kinds += [kind for kind in logged[-1] if kind not in kinds]
-    rows = [[variant_name(name), *(_cell(values.get(kind)) for kind in kinds)] for name, values in found.items()]
+    found = {
+        run["variant"]: by_kind(run["measures"]["gradient_norms"])
+        for run in runs
+        if run["learning_rate"] == rate and run["max_grad_norm"] == clip and run["seed"] == 0 and run["measures"]
+    }
+    kinds = list(dict.fromkeys(kind for norms in found.values() for kind in norms))
     return {
         "name": "gradients",
         "title": f"Gradient norm by module at the end, at {as_given(rate)}",
         "head": ["Variant", *kinds],
-        "rows": rows,
+        "rows": [[variant_name(name), *(_cell(norms.get(kind)) for kind in kinds)] for name, norms in found.items()],
         "note": "Of the loss on a few sequences of the validation text, over all layers together.",
     }
 

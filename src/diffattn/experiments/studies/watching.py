@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from transformers import PreTrainedModel
 
 from diffattn.data import PreparedData
-from diffattn.evaluation import PerplexityConfig, context_rms, gradient_norms, perplexity
+from diffattn.evaluation import PerplexityConfig, context_rms, perplexity
 from diffattn.experiments.studies.measuring import rows
 from diffattn.training import TrainingSettings
 
@@ -27,13 +26,12 @@ def watcher(data: PreparedData, settings: TrainingSettings, wanted: dict[str, An
         data: its validation split is measured.
         settings: of the training.
         wanted: `validation`: tokens to predict, giving `validation`, bits a byte; `context_rms`: True for
-            `context_rms`, the largest over layers of the context's RMS before any norm; `gradients`: True for
-            `gradients`, the gradient norm of each kind of module.
+            `context_rms`, the largest over layers of the context's RMS before any norm.
 
     Returns:
         The watch; None where nothing is wanted.
     """
-    makers = {"validation": _validation, "context_rms": _context_rms, "gradients": _gradients}
+    makers = {"validation": _validation, "context_rms": _context_rms}
     parts = [makers[name](data, settings, value) for name, value in wanted.items() if value]
     if not parts:
         return None
@@ -48,20 +46,3 @@ def _validation(data: PreparedData, settings: TrainingSettings, tokens: int) -> 
 def _context_rms(data: PreparedData, settings: TrainingSettings, wanted: bool) -> Watch:
     batch, config = rows(data, settings.context, _ROWS), context_rms.ContextRmsConfig()
     return lambda model: {"context_rms": context_rms.measure(model, batch, config).largest}
-
-
-def _gradients(data: PreparedData, settings: TrainingSettings, wanted: bool) -> Watch:
-    batch, config = rows(data, settings.context, _ROWS), gradient_norms.GradientNormsConfig()
-    return lambda model: {"gradients": _by_kind(gradient_norms.measure(model, batch, config))}
-
-
-def _by_kind(found: gradient_norms.GradientNormsResult) -> dict[str, float | None]:
-    """The norm of each kind of module, all layers together; None where one is not finite."""
-    kinds = list(dict.fromkeys(name for layer in found.layers for name in layer))
-    inside = {kind: _together([layer.get(kind, 0.0) for layer in found.layers]) for kind in kinds}
-    return {**found.outside, **inside}
-
-
-def _together(norms: Sequence[float | None]) -> float | None:
-    whole = [norm for norm in norms if norm is not None]
-    return math.hypot(*whole) if len(whole) == len(norms) else None

@@ -81,3 +81,27 @@ def test_every_run_is_there_and_the_broken_ones_are_named(name):
     assert len(stored["failures"]) == len(broken) + len(missed)
     assert {run["seed"] for run in stored["runs"]} == set(stored["seeds"])
     assert {run["variant"] for run in stored["runs"]} == set(stored["variants"])
+
+
+def test_what_the_readme_says_is_in_the_files():
+    text = " ".join((DOCS.parent / "README.md").read_text().split())
+    found = {entry["hypothesis"]: entry for entry in results("language")["comparisons"]}
+    tokens, parameters, time = (found[f"v2 at equal {at}"] for at in ("tokens", "parameters", "wall time"))
+    said = f"better than softmax by {-tokens['difference_mean']:.3f} bits a byte at equal tokens and by "
+    assert f"{said}{-parameters['difference_mean']:.3f} at equal parameters" in text
+    ends = f"{time['interval_low']:+.3f} to {time['interval_high']:+.3f}"
+    assert f"is left: {time['difference_mean']:+.3f}, 95 % interval {ends}" in text
+    assert f"keeps {-found['gated at equal wall time']['difference_mean']:.3f} even there" in text
+    assert f"V1 is worse by {found['v1 at equal tokens']['difference_mean']:.3f}" in text
+    decided = {"v2 at equal tokens", "v2 at equal parameters", "gated at equal wall time"}
+    assert all(found[name]["outcome"] == "supported" for name in decided)
+    needle = results("needle")
+    last = {}
+    for run in needle["runs"]:
+        if run["condition"] == "plain":
+            last.setdefault(run["variant"], []).append(run["retrieval"]["2048"]["rates"]["accuracy"]["share"])
+    means = {name: sum(shares) / len(shares) for name, shares in last.items()}
+    others = [mean for name, mean in means.items() if name != "logn"]
+    assert f"log-n stays at {means['logn']:.2f}"[-3:] in text
+    assert f"between {min(others):.2f} and {max(others):.2f}".replace("0.", ".") in text
+    assert not [e for e in needle["comparisons"] if e["outcome"] in ("supported", "contradicted")]

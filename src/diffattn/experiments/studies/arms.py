@@ -83,10 +83,10 @@ class Arm:
     tuned_as: str | None = None
 
 
-def with_constant_rate(size: Preset, **changes: Any) -> Preset:
-    """The size with a learning rate that stays where it is after the warm-up, and 20 logged steps."""
+def with_constant_rate(size: Preset, logged: int = 20, **changes: Any) -> Preset:
+    """The size with a learning rate that stays where it is after the warm-up, and so many logged steps."""
     settings = replace(size.settings, min_learning_rate_ratio=1.0, **changes)
-    return replace(size, settings=replace(settings, log_every=max(1, settings.steps // 20)))
+    return replace(size, settings=replace(settings, log_every=max(1, settings.steps // logged)))
 
 
 def run_arms(

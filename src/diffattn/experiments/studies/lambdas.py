@@ -61,7 +61,8 @@ PRESETS = {
         TextPreset(
             name="default",
             summary="0.8M parameters, 100K tokens, 11 ways, three seeds: within an hour on two cores",
-            size=with_constant_rate(SMALL, tokens=100_000),
+            size=with_constant_rate(SMALL, 10, tokens=100_000),
+            validation_tokens=8192,
             tuning_share=0.5,
         ),
         TextPreset(

@@ -70,7 +70,7 @@ def _sized(name: str, width: int, layers: int, heads: int, **changes: Any) -> Pr
         "kv_heads": 2,
         "intermediate_size": 2 * width,
     }
-    return with_constant_rate(replace(SMALL, name=name, summary="", **body), **changes)
+    return with_constant_rate(replace(SMALL, name=name, summary="", **body), 10, **changes)
 
 
 PRESETS = {
@@ -81,6 +81,7 @@ PRESETS = {
             summary="widths 64, 128 and 192, 120K tokens, three seeds: within an hour on two cores",
             smaller=(_sized("width 64", 64, 2, 4, tokens=120_000), _sized("width 128", 128, 4, 4, tokens=120_000)),
             size=_sized("width 192", 192, 6, 6, tokens=120_000),
+            validation_tokens=8192,
         ),
         ScalePreset(
             name="large",

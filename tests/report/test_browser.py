@@ -53,6 +53,14 @@ def test_a_page_can_be_read_and_asks_for_nothing(
     assert_readable(chromium, pages[name], width, scheme)
 
 
+@pytest.mark.parametrize("study", ["needle", "language", "stability"])
+def test_a_studys_own_page_can_be_read_on_a_phone(chromium: Any, tmp_path: Path, study: str) -> None:
+    page = tmp_path / "page.html"
+    stored = json.loads((STORED / study / "results.json").read_text("utf-8"))
+    page.write_text(render_experiment(stored), encoding="utf-8")
+    assert_readable(chromium, page, min(WIDTHS), SCHEMES[0])
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [

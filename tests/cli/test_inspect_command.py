@@ -42,7 +42,7 @@ def test_it_prints_a_table_and_writes_everything(saved, corpus_folder, capsys):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--measures", "nothing"], "there is no measure 'nothing': use all, or some of attention, outliers"),
+        (["--measures", "nothing"], "there is no measure 'nothing': use all, or some of attention, needles, outliers"),
         (["--sequences", "0"], "--sequences must be at least 1, got 0"),
         (["--length", "2"], "--length must be at least 3, got 2"),
         (["--length", "-4"], "--length must be at least 3, got -4"),

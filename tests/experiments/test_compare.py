@@ -146,7 +146,7 @@ def test_another_request_in_the_folder_is_refused(whole, corpus_folder):
 def test_a_changed_corpus_is_refused(corpus_folder, tmp_path):
     mine = shutil.copytree(corpus_folder, tmp_path / "words")
     folder = tmp_path / "out"
-    module.claim_folder(folder, request(mine))
+    module.claim_folder(folder, request(mine).to_dict())
     module.claim_corpus(folder, "0" * 64)
     with pytest.raises(UserError, match="corpus has changed"):
         compare(request(mine), folder, command="", progress=False)

@@ -128,7 +128,7 @@ def test_seeds_that_only_one_has_are_left_out() -> None:
 def test_comparisons_have_the_stored_form() -> None:
     entries = compare_runs(build({"softmax": [2.0, 2.1], "v1": [2.0, 2.2], "v2": [1.9, None]}))
     keys = {"variant", "baseline", "measure", "unit", "values", "baseline_values", "difference_mean"}
-    keys |= {"interval_low", "interval_high", "confidence", "detectable", "seeds"}
+    keys |= {"interval_low", "interval_high", "p", "confidence", "detectable", "seeds"}
     assert all(set(entry) == keys for entry in entries)
     assert [(entry["variant"], entry["measure"]) for entry in entries] == [
         (v, m) for v in ("v1", "v2") for m in MEASURES

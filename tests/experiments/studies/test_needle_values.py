@@ -60,7 +60,7 @@ def test_who_missed_the_threshold_once_is_left_out_of_length():
     assert needle_values(runs, "softmax", "plain", "accuracy", 512) == {0: 0.5, 1: 0.51, 2: 0.52}
     found = concluded(runs)
     assert found["outcomes"][0]["outcome"] == "not measured"
-    assert "V2: not measured: plain, accuracy." in found["verdict"][0]
+    assert "V2: not measured: accuracy (plain)." in found["verdict"][0]
     assert "Not learned with every seed, and so left out of what is said of length: V2 (filler)." in found["verdict"][0]
     assert found["failures"] == ["V2, filler, seed 1: missed the threshold in 300 steps."]
     assert found["tables"]["accuracy-plain"][1][0] == "V2 (not learned)"

@@ -33,7 +33,7 @@ def test_the_protocol_is_there_before_the_first_run_and_the_call_goes_on(corpus_
         run_study(asked, folder, command="first", progress=False)
     stored = seen[0][0]["protocol"]
     assert [one["name"] for one in stored["hypotheses"]][:1] == ["v1 at equal tokens"]
-    assert "1 seeds of each, fixed beforehand" in stored["stopping_rule"]
+    assert "1 seed of each, fixed beforehand" in stored["stopping_rule"]
     assert stored["written"].endswith("Z")
     assert not (folder / "results.json").exists()
     results = run_study(asked, folder, command="second", progress=False)
@@ -122,7 +122,7 @@ def test_scale_compares_with_the_softmax_of_as_many_parameters():
     asked = choose("scale", "default", None, variants=("v1", "v2"))
     texts = [one["text"] for one in scale.protocol(asked.preset)["hypotheses"]]
     assert "V1, width 64 has a lower test loss than softmax, width 64" in texts[0]
-    assert "V2, width 64 has a lower test loss than wide, width 64" in texts[3]
+    assert "V2, width 64 has a lower test loss than wide softmax, width 64" in texts[3]
 
 
 @pytest.mark.parametrize("preset", ["default", "large"])

@@ -60,8 +60,8 @@ PRESETS = {
     for preset in (
         TextPreset(
             name="default",
-            summary="0.8M parameters, 100K tokens, 11 ways, three seeds: within an hour on two cores",
-            size=with_constant_rate(SMALL, 10, tokens=100_000),
+            summary="0.8M parameters, 60K tokens, 11 ways, three seeds: within an hour on two cores",
+            size=with_constant_rate(SMALL, 10, tokens=60_000),
             validation_tokens=8192,
             tuning_share=0.5,
         ),

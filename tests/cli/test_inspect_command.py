@@ -77,7 +77,7 @@ def test_what_all_leaves_out_is_said_and_what_is_asked_for_by_name_is_an_error(s
     assert "the task takes at least" in complaint(capsys, *asked, "--measures", "attention")
     assert call(*asked, "--json", "-") == 0
     found = json.loads(capsys.readouterr().out)
-    assert list(found["left_out"]) == ["attention"]
+    assert list(found["left_out"]) == ["attention", "needles"]
     assert "dead_pairs" in found["measured"]
 
 

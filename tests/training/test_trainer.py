@@ -202,9 +202,8 @@ def test_lambda_of_any_granularity_has_none_but_its_projection(data, attention, 
         num_attention_heads=4, lambda_granularity=granularity,
     )  # fmt: skip
     model = build_model(config, 0)
-    decayed, free = (
-        {id(p) for p in group["params"]} for group in huggingface._optimizer(model, SETTINGS)[0].param_groups
-    )
+    optimizer, _ = huggingface.adamw(model, 1e-3, SETTINGS.learning_rate_factor, weight_decay=0.1, betas=(0.9, 0.95))
+    decayed, free = ({id(p) for p in group["params"]} for group in optimizer.param_groups)
     for name, parameter in model.named_parameters():
         last = name.rpartition(".")[2]
         assert (id(parameter) in free) == (parameter.ndim < 2 or "lambda_q" in last or "lambda_k" in last), name

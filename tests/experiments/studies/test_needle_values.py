@@ -42,7 +42,8 @@ def test_all_learned():
     assert (entry["outcome"], entry["lower"]) == ("supported", False)
     assert entry["values"] == pytest.approx([0.8, 0.81, 0.82])
     assert entry["sentence"].endswith(": better.")
-    assert found["verdict"] == ["V2: better than softmax: plain, accuracy."]
+    assert found["verdict"][0] == "V2: better than softmax: accuracy (plain)."
+    assert found["verdict"][1].endswith("an order and no test: V2 0.810 and softmax 0.510.")
     assert found["failures"] == []
     assert found["tables"]["accuracy-plain"] == [
         ["softmax", "0.910 (0.900 to 0.920)", "0.510 (0.500 to 0.520)"],

@@ -105,7 +105,7 @@ def _gradients(runs: Sequence[Run], results: Mapping[str, Any]) -> dict[str, Any
     found = {
         run["variant"]: by_kind(run["measures"]["gradient_norms"])
         for run in runs
-        if run["learning_rate"] == rate and run["max_grad_norm"] == clip and run["seed"] == 0 and run["measures"]
+        if run["learning_rate"] == rate and run["max_grad_norm"] == clip and run["seed"] == 0 and run.get("measures")
     }
     kinds = list(dict.fromkeys(kind for norms in found.values() for kind in norms))
     return {

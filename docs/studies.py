@@ -22,8 +22,6 @@ TABLES = {
     "needle": ("accuracy-plain", "accuracy-floor", "accuracy-rope", "accuracy-rope-long", "fabrication", "switch-off"),
     "language": ("variants", "comparisons", "outliers", "robustness", "switch-off"),
     "stability": ("events-clip1", "events-clip0", "rms-clip0", "costs"),
-    "lambda": ("variants", "comparisons"),
-    "scale": ("variants", "comparisons"),
 }
 BLOCK = re.compile(r"(<!-- study (\w+) -->\n).*?(<!-- /study -->)", flags=re.DOTALL)
 

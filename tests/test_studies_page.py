@@ -35,12 +35,12 @@ def test_the_page_is_the_one_made_now():
 
 def test_writing_puts_every_part_in_and_changes_nothing_else(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(studies, "PAGE", tmp_path / "README.md")
-    studies.PAGE.write_text("before\n<!-- study scale -->\nold\n<!-- /study -->\nafter\n")
+    studies.PAGE.write_text("before\n<!-- study needle -->\nold\n<!-- /study -->\nafter\n")
     studies.main([])
     assert "old" in studies.PAGE.read_text()
     studies.main(["--write"])
     written = studies.PAGE.read_text()
-    assert written.startswith("before\n<!-- study scale -->\n\n`diffattn experiment scale ")
+    assert written.startswith("before\n<!-- study needle -->\n\n`diffattn experiment needle ")
     assert written.endswith("\n\n<!-- /study -->\nafter\n")
     assert capsys.readouterr().out == "README.md: out of date\n" * 2
 

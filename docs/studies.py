@@ -22,6 +22,7 @@ TABLES = {
     "needle": ("accuracy-plain", "accuracy-floor", "accuracy-rope", "accuracy-rope-long", "fabrication", "switch-off"),
     "language": ("variants", "comparisons", "outliers", "robustness", "switch-off"),
     "stability": ("events-clip1", "events-clip0", "rms-clip0", "costs"),
+    "scale": ("variants", "comparisons"),
 }
 BLOCK = re.compile(r"(<!-- study (\w+) -->\n).*?(<!-- /study -->)", flags=re.DOTALL)
 

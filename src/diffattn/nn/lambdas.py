@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -75,9 +76,9 @@ class _Lambda(nn.Module):
             return self.lambda_value()
         return torch.sigmoid(_wide(self.lambda_proj(hidden))).transpose(1, 2)
 
+    @abstractmethod
     def lambda_value(self) -> Tensor | float:
         """Lambda where it is not the token's."""
-        raise NotImplementedError
 
     def start_logit(self) -> float:
         return math.log(self.lambda_init / (1.0 - self.lambda_init))

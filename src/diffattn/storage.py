@@ -60,7 +60,9 @@ def read_json(path: Path) -> Any:
     except IsADirectoryError as error:
         raise UserError(f"{path} is a folder: name a file") from error
     except ValueError as error:
-        raise UserError(f"{path} is damaged ({error}): delete it and start again") from error
+        raise UserError(
+            f"{path} is damaged or no JSON ({error}): delete it and start again if a run wrote it, else name another"
+        ) from error
 
 
 def make_folder(folder: Path) -> Path:

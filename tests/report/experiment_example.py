@@ -93,7 +93,7 @@ def _accuracies() -> Results:
         for length in LENGTHS
         for seed in range(3)
     ]
-    rows[6 * 12 + 2][3] = None  # type: ignore[call-overload]
+    rows[6 * 12 + 2][3] = None
     head = ["Variant", "Length, tokens", "Seed", "Accuracy"]
     return {"name": "accuracy", "title": "Accuracy by length", "head": head, "rows": rows, "note": "Of 512 questions."}
 
@@ -104,7 +104,7 @@ def _steps() -> Results:
         [name, f"{400_000 + 1000 * index:,}", str(200 + 20 * index), "0.003", "0.951 (0.940 to 0.962)", "0 of 3"]
         for index, name in enumerate(VARIANTS)
     ]
-    rows[DIVERGED][2:] = [None, "0.001", float("nan"), "1 of 3"]  # type: ignore[list-item]
+    rows[DIVERGED][2:] = [None, "0.001", float("nan"), "1 of 3"]
     return {"name": "steps", "title": "Steps to an accuracy of 95%", "head": head, "rows": rows, "note": ""}
 
 
@@ -115,7 +115,7 @@ def _over_length() -> Results:
             [length, value := accuracy(index, length), value - 0.02, value + 0.02] for length in LENGTHS
         ]
         curves.append({"name": name, "variant": index, "points": points})
-    curves[DIVERGED]["points"][2][1:] = [None, None, None]  # type: ignore[index]
+    curves[DIVERGED]["points"][2][1:] = [None, None, None]
     return {
         "kind": "curves",
         "name": "accuracy-over-length",
@@ -136,9 +136,9 @@ def _training() -> Results:
         line = [[float(step), float(value)] for step, value in zip(steps, loss, strict=True)]
         band = [[step, value - 0.05, value + 0.05] for step, value in line]
         curves.append({"name": name, "variant": index, "points": [], "line": line, "band": band})
-    for row in curves[DIVERGED]["line"][64:]:  # type: ignore[index]
+    for row in curves[DIVERGED]["line"][64:]:
         row[1] = None
-    for row in curves[DIVERGED]["band"][64:]:  # type: ignore[index]
+    for row in curves[DIVERGED]["band"][64:]:
         row[1:] = [None, None]
     return {
         "kind": "curves",

@@ -66,7 +66,7 @@ def test_every_cell_of_a_heat_map_holds_its_number(svgs: dict[str, str]) -> None
         assert VARIANTS[index] in [text for _, _, text in words]
         expected = [[f"{accuracy(index, length, depth):.2f}" for length in LENGTHS] for depth in DEPTHS]
         if index == DIVERGED:
-            expected[4][3] = "–"  # noqa: RUF001
+            expected[4][3] = "\N{EN DASH}"
         assert cells(words, columns, rows) == expected
 
 
@@ -78,7 +78,7 @@ def test_the_fuller_the_nearer_to_the_highest_and_red_below_zero() -> None:
     fullness = [faces[place][3] / FULLEST for place in ((0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1))]
     assert fullness == [0, 0.25, 1, 0.5, 0, 0]
     assert faces[0, 1][:3] != faces[2, 0][:3]
-    assert [text.get_text() for text in axes.texts] == ["0.00", "0.25", "1.00", "-0.50", "–", "–"]  # noqa: RUF001
+    assert [text.get_text() for text in axes.texts] == ["0.00", "0.25", "1.00", "-0.50", "\N{EN DASH}", "\N{EN DASH}"]
     assert "title\nThe fuller the colour" in figure.get_suptitle()
 
 
@@ -220,7 +220,7 @@ def test_what_a_chart_lacks_is_made_up_for() -> None:
     )
     assert (curve.name, curve.title, curve.alt) == ("chart", "Chart", "Chart: curve 1 goes from 2.00 to 3.00.")
     assert (heat.name, maps.name) == ("evil-name", "evil-name-3")
-    assert cells(texts(heat.svg)[0], ["1", "2"], ["1", "2"]) == [["0.50", "–"], ["0.25", "2.00"]]  # noqa: RUF001
+    assert cells(texts(heat.svg)[0], ["1", "2"], ["1", "2"]) == [["0.50", "\N{EN DASH}"], ["0.25", "2.00"]]
     assert maps.alt == "../evil Name: a map has weights from 0.500 to 0.500."
     assert len(texts(maps.svg)) == 1
     assert len(chart("maps")["panels"][0]["values"]) == KEYS

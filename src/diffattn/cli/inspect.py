@@ -70,6 +70,7 @@ def _inspected(
     run: str, measures: str, length: int | None, sequences: int, source: str | None, split: str
 ) -> dict[str, Any]:
     from diffattn.evaluation.finite_weights import check_weights
+    from diffattn.experiments.inspection import first_sequences
     from diffattn.experiments.single import load_any
     from diffattn.tasks import check_fits
 
@@ -81,7 +82,7 @@ def _inspected(
         context = length or min(longest or _LONG, _LONG)
         check_fits(context, longest)
         prompt = max(context, min(longest or _LONG, _PROMPT))
-        batch = _batch(text.tokens(split), context, sequences)
+        batch = first_sequences(text.tokens(split), context, sequences)
         measured, left_out = _measured(model, tokenizer, names, batch, prompt, sequences, refuse=measures != "all")
         sizes = {"length": context, "sequences": len(batch), "corpus": text.corpus["name"], "split": split}
         return {**sizes, "measured": measured, "left_out": left_out}
@@ -121,13 +122,3 @@ def _measured(
             advance(1)
     unlike = "the model has no differential attention"
     return measured, {name: left_out.get(name, unlike) for name in names if name not in measured}
-
-
-def _batch(tokens: Any, length: int, count: int) -> Any:
-    """Sequences from the start of the split, int64 `[at most count, length]`."""
-    import numpy as np
-
-    found = min(count, len(tokens) // length)
-    if not found:
-        raise UserError(f"the split has {len(tokens):,} tokens, which do not fill one sequence of {length:,}")
-    return np.asarray(tokens[: found * length]).astype(np.int64).reshape(found, length)

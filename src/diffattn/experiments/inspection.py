@@ -26,7 +26,15 @@ from diffattn.evaluation.effects import Sample
 from diffattn.models import DiffTransformerConfig
 from diffattn.tasks import TextExample, make_texts, number_tokens
 
-__all__ = ["DIFFERENTIAL", "MEASURES", "ON_NEEDLES", "attention_on_needles", "inspect_model", "needles_found"]
+__all__ = [
+    "DIFFERENTIAL",
+    "MEASURES",
+    "ON_NEEDLES",
+    "attention_on_needles",
+    "first_sequences",
+    "inspect_model",
+    "needles_found",
+]
 
 Measure = Callable[[PreTrainedModel, np.ndarray], Any]
 
@@ -72,6 +80,18 @@ def inspect_model(model: PreTrainedModel, batch: np.ndarray, names: Sequence[str
     differential = isinstance(model.config, DiffTransformerConfig) and model.config.maps == 2
     wanted = [name for name in names if differential or name not in DIFFERENTIAL]
     return {name: MEASURES[name](model, batch).to_dict() for name in wanted}
+
+
+def first_sequences(tokens: np.ndarray, length: int, count: int) -> np.ndarray:
+    """Sequences from the start of a split's tokens, int64 `[at most count, length]`.
+
+    Raises:
+        UserError: the tokens do not fill one.
+    """
+    found = min(count, len(tokens) // length)
+    if not found:
+        raise UserError(f"the split has {len(tokens):,} tokens, which do not fill one sequence of {length:,}")
+    return np.asarray(tokens[: found * length]).astype(np.int64).reshape(found, length)
 
 
 def attention_on_needles(

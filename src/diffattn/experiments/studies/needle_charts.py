@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from diffattn.experiments.studies.charts import axis, curves_chart, index_of
-from diffattn.experiments.studies.needle_values import accuracy_at, cells, over_seeds, runs_of, usable, variants_of
+from diffattn.experiments.studies.needle_values import cells, over_seeds, rate_at, runs_of, usable, variants_of
 from diffattn.report.wording import variant_name
 
 __all__ = ["needle_charts"]
@@ -31,7 +31,7 @@ def _length_chart(results: Results, condition: str) -> dict[str, Any] | None:
             continue
         points = []
         for length in results["lengths"]:
-            found = over_seeds([accuracy_at(run, length) for run in own])
+            found = over_seeds([rate_at(run, length, "accuracy") for run in own])
             points += [[length, *found]] if found else []
         line = [[x, value] for x, value, _, _ in points]
         curves.append({"name": variant_name(variant), "variant": index_of(variant, ()), "points": points, "line": line})

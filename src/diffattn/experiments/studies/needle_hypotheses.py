@@ -7,7 +7,7 @@ from typing import Any
 
 from diffattn.experiments.studies.comparisons import Hypothesis
 from diffattn.experiments.studies.needle_conditions import CONDITIONS
-from diffattn.experiments.studies.needle_values import accuracy_at, rate_at, usable
+from diffattn.experiments.studies.needle_values import rate_at, usable
 
 __all__ = ["needle_hypotheses", "needle_values"]
 
@@ -46,6 +46,5 @@ _WORDS = {
 def needle_values(runs: Sequence[Any], variant: str, condition: str, what: str, length: int) -> dict[int, float | None]:
     """By seed; None for all seeds where the variant missed the threshold with one."""
     own = [run for run in runs if run["variant"] == variant and run["condition"] == condition]
-    value = accuracy_at if what == "accuracy" else rate_at
     counted = usable(own)
-    return {run["seed"]: value(run, length, what) if counted else None for run in own}
+    return {run["seed"]: rate_at(run, length, what) if counted else None for run in own}

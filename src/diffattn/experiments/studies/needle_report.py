@@ -8,7 +8,7 @@ from typing import Any
 
 from diffattn.experiments.studies.comparison_table import comparison_table
 from diffattn.experiments.studies.needle_attention import attention_table, switch_off_table
-from diffattn.experiments.studies.needle_values import accuracy_at, over_seeds, rate_at, runs_of, usable, variants_of
+from diffattn.experiments.studies.needle_values import over_seeds, rate_at, runs_of, usable, variants_of
 from diffattn.experiments.studies.tuning import tuning_table
 from diffattn.report.wording import (
     MISSING,
@@ -64,7 +64,7 @@ def _order(condition: str, results: Results) -> str | None:
         variant: found[0]
         for variant in variants_of(results, condition)
         if usable(own := runs_of(results, condition, variant))
-        and (found := over_seeds([accuracy_at(run, length) for run in own]))
+        and (found := over_seeds([rate_at(run, length, "accuracy") for run in own]))
     }
     if len(means) < 2:
         return None
@@ -110,7 +110,7 @@ def _accuracy(results: Results, condition: str) -> Table:
     rows = []
     for variant in variants_of(results, condition):
         own = runs_of(results, condition, variant)
-        values = [over_seeds([accuracy_at(run, length) for run in own]) for length in results["lengths"]]
+        values = [over_seeds([rate_at(run, length, "accuracy") for run in own]) for length in results["lengths"]]
         note = "" if usable(own) else " (not learned)"
         rows.append([variant_name(variant) + note, *map(_spread, values)])
     return {

@@ -8,7 +8,7 @@ from typing import Any
 
 from diffattn.report.wording import finite
 
-__all__ = ["accuracy_at", "cells", "over_seeds", "rate_at", "runs_of", "usable", "variants_of"]
+__all__ = ["cells", "over_seeds", "rate_at", "runs_of", "usable", "variants_of"]
 
 Run = Mapping[str, Any]
 
@@ -32,11 +32,6 @@ def rate_at(run: Run, length: int, what: str) -> float | None:
     """`accuracy`, `fabrication`, `false_citation` or `refusal` at a length; None where the run broke down."""
     measured = (run["retrieval"].get(str(length)) or {}).get("rates") or {}
     return finite((measured.get(what) or {}).get("share"))
-
-
-def accuracy_at(run: Run, length: int, what: str = "accuracy") -> float | None:
-    """Share of the answerable questions that were answered right."""
-    return rate_at(run, length, what)
 
 
 def cells(run: Run, length: int) -> list[float | None]:

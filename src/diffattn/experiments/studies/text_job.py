@@ -13,10 +13,9 @@ from transformers import LlamaConfig, PreTrainedModel
 
 from diffattn.data import PreparedData, prepare
 from diffattn.evaluation import PerplexityConfig, perplexity
-from diffattn.experiments.inspection import inspect_model
+from diffattn.experiments.inspection import first_sequences, inspect_model
 from diffattn.experiments.presets import Preset
 from diffattn.experiments.single import read_corpus
-from diffattn.experiments.studies.measuring import ROWS, rows
 from diffattn.experiments.studies.rounding import rounded
 from diffattn.experiments.studies.variants import variant_config
 from diffattn.experiments.studies.watching import watcher
@@ -28,6 +27,7 @@ from diffattn.training.run_folder import CHECKPOINTS, MODEL
 
 __all__ = ["WORK", "arguments_of", "diverged_at", "prepared", "run"]
 
+_MEASURED = 8  # sequences of the validation split
 WORK = "diffattn.experiments.studies.text_job:run"
 
 
@@ -95,7 +95,8 @@ def run(arguments: dict[str, Any], folder: Path) -> dict[str, Any]:
         model = load_run(folder).model
         found["evaluation"] = _evaluate(arguments, data, settings, model)
         if arguments["measures"]:
-            found["measures"] = inspect_model(model, rows(data, settings.context, ROWS), arguments["measures"])
+            batch = first_sequences(data.tokens("validation"), settings.context, _MEASURED)
+            found["measures"] = inspect_model(model, batch, arguments["measures"])
     if not arguments["keep_model"]:
         for name in (MODEL, CHECKPOINTS):
             shutil.rmtree(folder / name, ignore_errors=True)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
-
-from transformers import PreTrainedModel
 
 from diffattn.data import PreparedData
 from diffattn.evaluation import PerplexityConfig, context_rms, perplexity
-from diffattn.experiments.studies.measuring import rows
+from diffattn.experiments.inspection import first_sequences
 from diffattn.training import TrainingSettings
+from diffattn.training.trainer import Watch
 
 __all__ = ["watcher"]
 
 _ROWS = 2  # sequences of the validation split that the smaller measures look at
-
-Watch = Callable[[PreTrainedModel], dict[str, Any]]
 
 
 def watcher(data: PreparedData, settings: TrainingSettings, wanted: dict[str, Any]) -> Watch | None:
@@ -44,5 +40,6 @@ def _validation(data: PreparedData, settings: TrainingSettings, tokens: int) -> 
 
 
 def _context_rms(data: PreparedData, settings: TrainingSettings, wanted: bool) -> Watch:
-    batch, config = rows(data, settings.context, _ROWS), context_rms.ContextRmsConfig()
+    tokens, config = data.tokens("validation"), context_rms.ContextRmsConfig()
+    batch = first_sequences(tokens, settings.context, _ROWS)
     return lambda model: {"context_rms": context_rms.measure(model, batch, config).largest}
